@@ -53,7 +53,6 @@ cublasComputeType_t ComputeType(const CublasMatMul& product) {
 
 cublasLtEpilogue_t EpilogueOf(const CublasMatMul& product) {
   if (product.sums_a) return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's second factor
-  if (product.gelu_grad) return CUBLASLT_EPILOGUE_DGELU;
   if (product.gelu) return product.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
   if (product.relu) return product.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   return product.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -93,14 +92,14 @@ absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, const S
   return absl::OkStatus();
 }
 
-// What else than matrices an epilogue reads or writes: the bias or the sums, and the values before gelu.
+// What else than matrices an epilogue reads or writes: the bias or the sums, and where the values before gelu go.
 struct Beside {
   const void* vector = nullptr;
   const void* before_gelu = nullptr;
 };
 
 // Says whether a product has what the library may not have with it.
-bool HasMore(const CublasMatMul& product) { return product.sums_a || product.gelu_grad || product.gelu; }
+bool HasMore(const CublasMatMul& product) { return product.sums_a || product.gelu; }
 
 absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, const Beside& beside,
                                cublasLtMatmulDescOpaque_t* operation) {
@@ -120,7 +119,7 @@ absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, cons
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, second));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
   if (product.bias || product.sums_a) SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside.vector));
-  if (!product.gelu_grad && !product.gelu) return absl::OkStatus();
+  if (!product.gelu) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside.before_gelu));
   return set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
 }
@@ -188,7 +187,7 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
 
 // The product without what the library may not have with it.
 CublasMatMul Alone(CublasMatMul product) {
-  product.sums_a = product.gelu_grad = product.gelu = false;
+  product.sums_a = product.gelu = false;
   return product;
 }
 
@@ -259,8 +258,7 @@ absl::StatusOr<bool> CublasMatMuls::Run(const CublasMatMul& product, const Cubla
   for (; !known->refused(); ++known->taken) {
     const Candidate& candidate = known->candidates[known->taken];
     const CublasMatMul form = candidate.whole ? product : Alone(product);
-    const Beside beside = {form.sums_a ? arguments.sums : arguments.bias,
-                           form.gelu ? arguments.c : arguments.before_gelu};
+    const Beside beside = {form.sums_a ? arguments.sums : arguments.bias, arguments.c};
     Description description;
     SNUG_RETURN_IF_ERROR(DescribeAll(stream_.device().api(), form, beside, &description));
     const absl::Status asked = Ask(stream_, handle_, form, arguments, &description, candidate.algorithm);

@@ -44,9 +44,6 @@ struct CublasMatMul {
   // The sums over k of a come, too: where a is transposed, of its rows. With dy as a they are the gradient of a bias.
   // Not in float64, and not several times.
   bool sums_a = false;
-  // c is multiplied by the derivative of gelu (by tanh) at the values before it. Not in float64, not several times, not
-  // with any of the above, and n is a multiple of 8.
-  bool gelu_grad = false;
   // gelu (by tanh) of c comes beside c, to `gelu`. Not in float64, not several times, with no more than a bias of the
   // above, and n is a multiple of 8.
   bool gelu = false;
@@ -63,9 +60,8 @@ struct CublasArguments {
   const void* b = nullptr;
   const void* bias = nullptr;
   void* c = nullptr;
-  void* sums = nullptr;               // [m]
-  const void* before_gelu = nullptr;  // [m, n]
-  void* gelu = nullptr;               // [m, n]
+  void* sums = nullptr;  // [m]
+  void* gelu = nullptr;  // [m, n]
   void* workspace = nullptr;
 };
 
@@ -80,7 +76,7 @@ class CublasMatMuls {
   // Has the heuristics list algorithms for the product, once. Fails with Unimplemented, and with what the library said,
   // if it has no such product.
   absl::Status Settle(const CublasMatMul& product);
-  // Asks for the product, and settles it if nobody has. Returns whether the sums of a, gelu or its derivative are
+  // Asks for the product, and settles it if nobody has. Returns whether the sums of a or gelu are
   // part of it, because the library may have the product alone. If it fails with Unimplemented, as Settle does, nothing
   // was asked for.
   absl::StatusOr<bool> Run(const CublasMatMul& product, const CublasArguments& arguments);

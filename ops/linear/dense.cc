@@ -51,7 +51,7 @@ absl::Status InferGradInput(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status InferGradInputGelu(InferContext& c) {
+absl::Status InferGradInputOf(InferContext& c) {  // the gradient of what is before an activation
   SNUG_RETURN_IF_ERROR(InferGradInput(c));
   return c.CheckShape(2, c.shape(0).WithDim(c.shape(0).rank() - 1, c.shape(1)[1]));
 }
@@ -126,9 +126,9 @@ MatMulNode GradInput(const NodeTypes& types) {
   return {.m = Rows(types.input(0).shape), .n = w[1], .k = w[0]};
 }
 
-MatMulNode GradInputGelu(const NodeTypes& types) {
+MatMulNode GradInputRelu(const NodeTypes& types) {
   MatMulNode node = GradInput(types);
-  node.before_gelu = 2;
+  node.after_relu = 2;
   return node;
 }
 
@@ -189,6 +189,18 @@ void FusedSamples(SampleBuilder& s) {
   fused("relu6", "dense { units: 18 } activation: RELU6");
   fused("sigmoid", "dense { units: 18 } activation: SIGMOID");
   fused("tanh", "dense { units: 18 } activation: TANH");
+  // On CUDA: sums in two pieces, in rows of 16 bytes and others; so many results that a block has more of them.
+  const auto relu = [&s](absl::string_view name, int64_t rows, int64_t in, int64_t units) {
+    s.Case(name)
+        .Input({rows, in})
+        .Input({units, in})
+        .Input({units})
+        .With(ParseOptions<proto::FusedDense>(absl::StrCat("dense { units: ", units, " } activation: RELU").c_str()));
+  };
+  relu("long_sums", 18, 304, 20);
+  relu("long_odd_sums", 3, 521, 17);
+  relu("more_results", 130, 20, 260);
+  relu("many_results", 260, 24, 272);
   s.Case("known")
       .Input({1, 2})
       .Values({1, 2})
@@ -232,15 +244,24 @@ void GeluSamples(SampleBuilder& s) {
 void GradInputSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 3}).Input({3, 7});
   s.Case("sequence").Input({2, 3, 18}).Input({18, 33});
+  s.Case("long_sums").Input({18, 304}).Input({304, 24});
+  s.Case("more_results").Input({130, 20}).Input({20, 260});
+  s.Case("many_results").Input({260, 5}).Input({5, 272});
   s.Case("wrong_weight").Input({5, 3}).Input({7, 3}).Fails("expected shape [3, 3]");
 }
 
-void GradInputGeluSamples(SampleBuilder& s) {
+void GradInputReluSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 3}).Input({3, 7}).Input({5, 7});
   s.Case("sequence").Input({2, 3, 18}).Input({18, 32}).Input({2, 3, 32});
-  s.Case("known").Input({1, 1}).Values({3}).Input({1, 2}).Values({2, 4}).Input({1, 2}).Values({0, 1000}).Expect(
-      0, {3, 12});
-  s.Case("wrong_x").Input({5, 3}).Input({3, 7}).Input({5, 3}).Fails("expected shape [5, 7]");
+  s.Case("known")
+      .Input({1, 1})
+      .Values({3})
+      .Input({1, 4})
+      .Values({2, 4, 5, -6})
+      .Input({1, 4})
+      .Values({0, 1000, -1, 0.5})
+      .Expect(0, {0, 12, 0, -18});
+  s.Case("wrong_y").Input({5, 3}).Input({3, 7}).Input({5, 3}).Fails("expected shape [5, 7]");
 }
 
 void GradWeightSamples(SampleBuilder& s) {
@@ -255,6 +276,9 @@ void GradWeightBiasSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 7}).Input({5, 3});
   s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
   s.Case("many_rows").Input({600, 33}).Input({600, 18});
+  s.Case("rows_of_16_bytes").Input({290, 40}).Input({290, 24});
+  s.Case("more_results").Input({20, 260}).Input({20, 132});
+  s.Case("many_results").Input({6, 272}).Input({6, 261});
   s.Case("known")
       .Input({2, 1})
       .Values({1, 2})
@@ -303,14 +327,14 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<GradInput, false>,
            .kernels = MatMulKernels(GradInput, /*of_gradient=*/true),
            .samples = GradInputSamples},
-          {.name = "dense_grad_input_gelu",
-           .doc = "dx = (dy w) gelu'(x), gelu by tanh",
-           .inputs = {{"dy"}, {"weight"}, {"x"}},
+          {.name = "dense_grad_input_relu",
+           .doc = "dx = dy w where y > 0, else 0",
+           .inputs = {{"dy"}, {"weight"}, {"y"}},
            .outputs = {{"dx"}},
-           .infer = InferGradInputGelu,
-           .cost = MatMulCost<GradInputGelu, false>,
-           .kernels = CudaFusedMatMulKernels(GradInputGelu),
-           .samples = GradInputGeluSamples},
+           .infer = InferGradInputOf,
+           .cost = MatMulCost<GradInputRelu, false>,
+           .kernels = CudaFusedMatMulKernels(GradInputRelu),
+           .samples = GradInputReluSamples},
           {.name = "dense_grad_weight",
            .doc = "dw = dy^T x, summed over rows",
            .inputs = {{"x"}, {"dy"}},

@@ -131,10 +131,21 @@ class DeviceTest(SnugTest):
             return
         kernels = {}
         for flag in ("", "--tf32", "--plain-kernels"):
-            self.run_snug("compile", MLP, *SMALL, "--device=cuda", *flag.split(), f"--dump={self.folder}/{flag}")
+            self.run_snug("compile", "models/gpt2.pbtxt", "--device=cuda", *flag.split(), f"--dump={self.folder}/{flag}")
             text = "".join(path.read_text() for path in sorted((self.folder / flag).iterdir()) if "order" in path.name)
             kernels[flag] = set(re.findall(r" dense\S* (?:cublaslt )?(\S+)", text))
         self.assertEqual(kernels, {"": {"library"}, "--tf32": {"library_tf32"}, "--plain-kernels": {"own"}})
+
+    def test_small_products_are_our_own(self):
+        if self.json("doctor").get("CUDA") == "not in this build":
+            return
+        self.run_snug("compile", MLP, "--batch=64", "--train", "--device=cuda", f"--dump={self.folder}/small")
+        text = (self.folder / "small" / "80_order.txt").read_text()
+        products = re.findall(r" (dense\S*) (.*)", text)
+        self.assertEqual(len(products), 8)
+        self.assertEqual({kernel for _, kernel in products}, {"small"})
+        self.assertEqual([op for op, _ in products].count("dense_grad_input_relu"), 2)
+        self.assertNotIn("relu_grad relu_grad", text)
 
     def test_what_may_vary_is_asked_for_and_named(self):
         if self.json("doctor").get("CUDA") == "not in this build":

@@ -30,11 +30,9 @@ DType TypeOf(cudaDataType_t type) {
 
 bool HasBias(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
 bool SumsB(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
-bool GeluGrad(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
 bool HasGelu(uint32_t epilogue) {
   return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
-bool HasBeside(uint32_t epilogue) { return GeluGrad(epilogue) || HasGelu(epilogue); }
 bool HasRelu(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_RELU) != 0; }
 
 struct Algorithm {
@@ -72,8 +70,8 @@ bool Documented(const Operation& o, const Matrix& d) {
   if (d.type == CUDA_R_64F) {
     return o.compute == CUBLAS_COMPUTE_64F && o.scale == CUDA_R_64F && o.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
   }
-  if ((SumsB(o.epilogue) || HasBeside(o.epilogue)) && d.count != 1) return false;
-  if (HasBeside(o.epilogue) && (o.beside_leading % 8 != 0 || o.beside_leading < static_cast<int64_t>(d.rows))) {
+  if ((SumsB(o.epilogue) || HasGelu(o.epilogue)) && d.count != 1) return false;
+  if (HasGelu(o.epilogue) && (o.beside_leading % 8 != 0 || o.beside_leading < static_cast<int64_t>(d.rows))) {
     return false;
   }
   const bool fast = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F;
@@ -109,9 +107,6 @@ void Compute(const Call& call, double alpha, double beta) {
         if (HasGelu(o.epilogue)) {
           PutNumber(const_cast<void*>(o.beside), TypeOf(call.d.type), i, sum);
           sum = functions::GeluByTanh()(sum);
-        }
-        if (GeluGrad(o.epilogue)) {
-          sum = functions::GeluByTanhGrad()(NumberAt(o.beside, TypeOf(call.d.type), i), sum);
         }
         PutNumber(call.d_data, TypeOf(call.d.type), to, sum);
       }
@@ -229,7 +224,7 @@ cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
                       (call.workspace != nullptr || algorithm.workspace_bytes == 0);
   if (algorithm.sign != kSign || !enough || !Aligned(algorithm, call.a_data, call.b_data, call.d_data))
     return CUBLAS_STATUS_INVALID_VALUE;
-  if (HasBeside(o.epilogue) && o.beside == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (HasGelu(o.epilogue) && o.beside == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if ((HasBias(o.epilogue) || SumsB(o.epilogue)) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const double alpha = NumberAt(call.alpha, TypeOf(o.scale), 0);
   const double beta = NumberAt(call.beta, TypeOf(o.scale), 0);

@@ -59,8 +59,8 @@ SNUG_FAKE(cublasLtMatmulAlgoGetHeuristic, cublasLtHandle_t, cublasLtMatmulDesc_t
   if (s.options.libraries == FakeLibraries::kRefuse) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (c != d || asked < 1) return CUBLAS_STATUS_INVALID_VALUE;
   const uint32_t epilogue = Look<Operation>(operation).epilogue;
-  const bool special = epilogue == CUBLASLT_EPILOGUE_BGRADB || epilogue == CUBLASLT_EPILOGUE_DGELU ||
-                       epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const bool special = epilogue == CUBLASLT_EPILOGUE_BGRADB || epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
+                       epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   if (special && s.options.libraries == FakeLibraries::kServeUnfused) return CUBLAS_STATUS_NOT_SUPPORTED;
   return Choose(Look<Operation>(operation), Look<Matrix>(a), Look<Matrix>(b), Look<Matrix>(d),
                 Look<Preference>(preference), asked, found, count);

@@ -17,6 +17,17 @@ namespace {
 
 constexpr uint64_t kSeed = 3;
 
+// Returns a tuning that asks for the library's kernel wherever our own for small products is the default.
+absl::StatusOr<std::shared_ptr<const Tuning>> LibrariesFor(const LoadedNetwork& loaded, const CompileOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(const Compiled compiled,
+                        Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
+  Tuning tuning;
+  for (const KernelChoice& kernel : compiled.kernels) {
+    if (kernel.Name() == "small") tuning.kernels[kernel.key].choice = "library";
+  }
+  return std::make_shared<const Tuning>(std::move(tuning));
+}
+
 }  // namespace
 
 CompileOptions OptionsOf(const How& how) {
@@ -34,7 +45,8 @@ CompileOptions OptionsOf(const How& how) {
 
 std::string How::ToString() const {
   return absl::StrCat(strategy, ", ", streams, " streams, engine ", ExecutorName(engine), graph ? ", graph" : "",
-                      keep_inputs ? ", inputs kept" : "", libraries ? ", libraries" : "", ahead ? ", ahead" : "");
+                      keep_inputs ? ", inputs kept" : "", libraries ? ", libraries" : "",
+                      own_small_products ? " but for small products" : "", ahead ? ", ahead" : "");
 }
 
 absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path) { return LoadNetworkFile(test::SourcePath(path)); }
@@ -48,6 +60,11 @@ absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& 
   options.device = {Device::Kind::kCuda};
   options.plain_kernels = !how.libraries;
   if (!CanCompileKernels().ok()) options.disabled_passes.insert("fuse_elementwise");
+  if (how.libraries && !how.own_small_products) {
+    options.list_choices = true;
+    SNUG_ASSIGN_OR_RETURN(options.tuning, LibrariesFor(loaded, options));
+    options.list_choices = false;
+  }
   return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
 }
 
@@ -95,8 +112,8 @@ absl::StatusOr<Result> Train(Session& session, const LoadedNetwork& loaded, int 
   return result;
 }
 
-absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch) {
-  const How how{.strategy = "none", .engine = ExecutorKind::kSerial, .batch = batch};
+absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch, DType precision) {
+  const How how{.strategy = "none", .engine = ExecutorKind::kSerial, .batch = batch, .precision = precision};
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileForCpu(loaded, how));
   std::vector<Compiled> all;
   all.push_back(std::move(compiled));

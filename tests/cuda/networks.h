@@ -22,7 +22,8 @@ struct How {
   ExecutorKind engine = ExecutorKind::kReplay;
   bool keep_inputs = false;
   bool training = true;
-  bool libraries = false;  // CUDA's kernels are those of its libraries, where these have some
+  bool libraries = false;           // CUDA's kernels are those of its libraries, where these have some
+  bool own_small_products = false;  // but for small products, which are our own, as they are by default
   std::vector<std::string> bound = {};
   int64_t batch = 4;
   bool ahead = false;  // inputs may be uploaded ahead
@@ -61,6 +62,7 @@ absl::StatusOr<Result> Train(Session& session, const LoadedNetwork& loaded, int 
 std::map<std::string, std::string> StateBytes(Session& session);
 
 // Compiles and trains.
-absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch = How().batch);
+absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch = How().batch,
+                                  DType precision = DType::kFloat32);
 
 }  // namespace snug::core

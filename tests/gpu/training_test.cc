@@ -41,28 +41,37 @@ class CudaTraining : public OnDevice, public testing::WithParamInterface<Trained
     how.batch = GetParam().batch;
     return TrainOnDevice(loaded_, how, device());
   }
-  void CheckBits(bool libraries);
+  void CheckBits(bool libraries, bool own_small_products);
 
   LoadedNetwork loaded_;
 };
 
+// Rounding may put what is near 0 on the other side of a relu, and that shows in a step or two, for such small batches:
+// of the third loss of resnet20, 3 % on an H100. In float64 no sum comes so near.
 TEST_P(CudaTraining, LosesAsTheCpuDoes) {
-  const absl::StatusOr<Result> cpu = TrainOnCpu(loaded_, kTrainingSteps, GetParam().batch);
-  ASSERT_TRUE(cpu.ok()) << cpu.status();
-  for (const bool libraries : {false, true}) {
-    const How how{.libraries = libraries};
-    const absl::StatusOr<Result> cuda = Train(how);
-    ASSERT_TRUE(cuda.ok()) << how.ToString() << ": " << cuda.status();
-    for (size_t i = 0; i < cpu->losses.size(); ++i) {
-      EXPECT_NEAR(cuda->losses[i], cpu->losses[i], 1e-3 * (1 + std::abs(cpu->losses[i])))
-          << how.ToString() << ", step " << i;
+  for (const DType precision : {DType::kFloat32, DType::kFloat64}) {
+    if (slow() && GetParam().large && precision == DType::kFloat64) continue;
+    const absl::StatusOr<Result> cpu = TrainOnCpu(loaded_, kTrainingSteps, GetParam().batch, precision);
+    ASSERT_TRUE(cpu.ok()) << cpu.status();
+    for (How how : {How{}, How{.libraries = true}, How{.libraries = true, .own_small_products = true}}) {
+      if (slow() && GetParam().large && how.own_small_products) continue;
+      how.precision = precision;
+      const absl::StatusOr<Result> cuda = Train(how);
+      ASSERT_TRUE(cuda.ok()) << how.ToString() << ": " << cuda.status();
+      for (size_t i = 0; i < cpu->losses.size(); ++i) {
+        const double near = precision == DType::kFloat64 ? 1e-9 : i < 2 ? 1e-3 : 2e-2;
+        EXPECT_NEAR(cuda->losses[i], cpu->losses[i], near * (1 + std::abs(cpu->losses[i])))
+            << how.ToString() << ", step " << i;
+      }
     }
   }
 }
 
-void CudaTraining::CheckBits(bool libraries) {
-  const absl::StatusOr<Result> truth =
-      Train({.strategy = "none", .engine = ExecutorKind::kSerial, .libraries = libraries});
+void CudaTraining::CheckBits(bool libraries, bool own_small_products) {
+  const absl::StatusOr<Result> truth = Train({.strategy = "none",
+                                              .engine = ExecutorKind::kSerial,
+                                              .libraries = libraries,
+                                              .own_small_products = own_small_products});
   ASSERT_TRUE(truth.ok()) << truth.status();
   std::vector<How> ways = {{.strategy = "dynamic", .engine = ExecutorKind::kSerial},
                            {.streams = 2},
@@ -81,6 +90,7 @@ void CudaTraining::CheckBits(bool libraries) {
   }
   for (How& how : ways) {
     how.libraries = libraries;
+    how.own_small_products = own_small_products;
     const absl::StatusOr<Result> found = Train(how);
     ASSERT_TRUE(found.ok()) << how.ToString() << ": " << found.status();
     EXPECT_EQ(found->losses, truth->losses) << how.ToString();
@@ -90,12 +100,17 @@ void CudaTraining::CheckBits(bool libraries) {
 
 TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
   if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
-  CheckBits(/*libraries=*/false);
+  CheckBits(/*libraries=*/false, /*own_small_products=*/false);
 }
 
 TEST_P(CudaTraining, HasTheSameBitsWithLibrariesHoweverAStepIsRun) {
   if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
-  CheckBits(/*libraries=*/true);
+  CheckBits(/*libraries=*/true, /*own_small_products=*/false);
+}
+
+TEST_P(CudaTraining, HasTheSameBitsWithOwnSmallProductsHoweverAStepIsRun) {
+  if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
+  CheckBits(/*libraries=*/true, /*own_small_products=*/true);
 }
 
 TEST_P(CudaTraining, TakesWhatIsPlannedAndNothingAfterTheFirstStep) {

@@ -1,4 +1,5 @@
-// Reductions and group norms of arrays that begin at no multiple of 16 bytes, so that nothing is read in packs.
+// Reductions, small products and group norms of arrays that begin at no multiple of 16 bytes, so that nothing is read
+// in packs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -69,6 +70,16 @@ TEST_F(Unaligned, ReductionsHaveTheBitsOfAlignedOnes) {
   for (const char* op : ops) {
     CompareSamples(op, [](const std::string& of, const auto& aligned, const auto& unaligned) {
       EXPECT_EQ(test::FindBitDifference(aligned[0], unaligned[0]), std::nullopt) << of;
+    });
+  }
+}
+
+TEST_F(Unaligned, SmallProductsHaveTheBitsOfAlignedOnes) {
+  for (const char* op : {"dense", "dense_fused", "dense_grad_input", "dense_grad_weight_bias"}) {
+    CompareSamples(op, [](const std::string& of, const auto& aligned, const auto& unaligned) {
+      for (size_t i = 0; i < aligned.size(); ++i) {
+        EXPECT_EQ(test::FindBitDifference(aligned[i], unaligned[i]), std::nullopt) << of << ", output " << i;
+      }
     });
   }
 }

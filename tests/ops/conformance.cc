@@ -319,7 +319,8 @@ absl::Status CompareCudaChoices(const OpRegistry& registry, const ConformanceCas
   if (c.op->KernelsOn(kOnCuda).size() < 2) return absl::OkStatus();
   SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
   SNUG_ASSIGN_OR_RETURN(const NodeRun plain, RunOnce(registry, c, setup, KernelChoice::kPlain, 1));
-  for (const absl::string_view name : {"library", "library_tf32", "library_fast", "library_tf32_fast", "own"}) {
+  for (const absl::string_view name :
+       {"library", "library_tf32", "library_fast", "library_tf32_fast", "small", "own"}) {
     const absl::StatusOr<NodeRunner> runner =
         NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kCuda, 1, c.sample->random_id(), name);
     if (absl::IsInvalidArgument(runner.status()) && name != "own") continue;  // this node has no such kernel

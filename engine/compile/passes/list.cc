@@ -4,7 +4,7 @@ namespace snug::core {
 
 // Each is in a file of its own.
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
-    FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseGeluGradient, HoistLoopInputs,
+    FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient, HoistLoopInputs,
     JoinDepthwise, JoinSlices, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
     RecomputeSweeps, RemoveDeadCode, StackWeightGradients, SumBiasGradient, UpdateAsMade;
 
@@ -102,12 +102,12 @@ absl::Span<const Pass> CudaPasses() {
        PadClasses},
       {"loss_with_gradient", "softmax_cross_entropy, its gradient and the test of the loss are one node",
        LossWithGradient},
-      {"fuse_gelu_gradient", "dense_grad_input + gelu_grad -> dense_grad_input_gelu", FuseGeluGradient},
       {"sum_bias_gradient", "the gradient of a dense layer's bias comes with that of its weights", SumBiasGradient},
       {"fuse_gelu", "dense + gelu -> dense_gelu, where the gradient needs what is before gelu", FuseGelu},
       {"fuse_elementwise",
        "chains of elementwise nodes, with a reduction at the end or without, become a kernel that NVRTC compiles",
        FuseElementwise},
+      {"fuse_relu_gradient", "small dense_grad_input + relu_grad -> dense_grad_input_relu", FuseReluGradient},
   };
   return kPasses;
 }

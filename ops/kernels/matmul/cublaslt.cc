@@ -22,7 +22,7 @@ struct CudaMatMul {
   cuda::CublasMatMul product;
   int finish_bias = -1;
   Activation finish_activation = Activation::kIdentity;
-  NodeTypes gelu_sweep;  // GeluSweepTypes
+  NodeTypes sweep;  // SweepTypes
 };
 
 // The axes of the batch as one axis. There is one only if they lie as one in both operands.
@@ -84,7 +84,6 @@ absl::StatusOr<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
                                                   .bias = node.bias >= 0 && !in_double,
                                                   .relu = relu,
                                                   .sums_a = node.sums_a && !in_double,
-                                                  .gelu_grad = node.before_gelu >= 0 && !in_double && node.n % 8 == 0,
                                                   .gelu = node.gelu && !in_double && node.n % 8 == 0},
                     .finish_bias = in_double ? node.bias : -1,
                     .finish_activation = relu ? Activation::kIdentity : node.activation};
@@ -98,7 +97,7 @@ absl::Status PrepareCublas(PrepareContext& c, const MatMulNode& node) {
   SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, /*varies=*/false));
   kernel->product.tf32 = variant.tf32;
   kernel->product.rank = variant.rank;
-  kernel->gelu_sweep = GeluSweepTypes(c.types(), node);
+  kernel->sweep = SweepTypes(c.types(), node);
   c.SetWorkspaceBytes(std::max(kernel->product.workspace_bytes, SumsOfFactorWorkspace(c.types(), node)));
   c.SetKernel(std::move(kernel));
   return absl::OkStatus();
@@ -111,18 +110,17 @@ absl::StatusOr<cuda::CublasMatMuls*> ProductsOn(const cuda::LaunchContext& cuda)
 absl::Status RunCublas(const KernelContext& k, const MatMulNode& node) {
   const auto& kernel = k.prepared<CudaMatMul>();
   SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, ProductsOn(*k.cuda()));
-  SNUG_ASSIGN_OR_RETURN(
-      const bool whole,
-      products->Run(kernel.product, {.a = k.input<void>(node.a),
-                                     .b = k.input<void>(node.b),
-                                     .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
-                                     .c = k.output<void>(0),
-                                     .sums = node.sums_a ? k.output<void>(1) : nullptr,
-                                     .before_gelu = node.before_gelu < 0 ? nullptr : k.input<void>(node.before_gelu),
-                                     .gelu = node.gelu ? k.output<void>(1) : nullptr,
-                                     .workspace = k.workspace()}));
+  SNUG_ASSIGN_OR_RETURN(const bool whole,
+                        products->Run(kernel.product, {.a = k.input<void>(node.a),
+                                                       .b = k.input<void>(node.b),
+                                                       .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
+                                                       .c = k.output<void>(0),
+                                                       .sums = node.sums_a ? k.output<void>(1) : nullptr,
+                                                       .gelu = node.gelu ? k.output<void>(1) : nullptr,
+                                                       .workspace = k.workspace()}));
   SNUG_RETURN_IF_ERROR(FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation));
-  return whole ? absl::OkStatus() : FinishFusedCuda(k, node, kernel.gelu_sweep);
+  // The library knows relu's gradient by a mask of bits only.
+  return whole && node.after_relu < 0 ? absl::OkStatus() : FinishFusedCuda(k, node, kernel.sweep);
 }
 
 }  // namespace

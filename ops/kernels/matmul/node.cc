@@ -53,9 +53,9 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
       Reduce<SumOp>(k.threads(), PlanSumToShape(k.input_type(node.a), k.output_type(1)), k.input<T>(node.a),
                     k.output<T>(1));
     }
-    if (node.before_gelu >= 0) {
-      Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanhGrad(), call.c,
-          k.input<T>(node.before_gelu), static_cast<const T*>(call.c));
+    if (node.after_relu >= 0) {
+      Map(k.threads(), k.output_type(0).num_elements(), functions::ReluGrad(), call.c, k.input<T>(node.after_relu),
+          static_cast<const T*>(call.c));
     }
     if (node.gelu) {
       Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanh(), k.output<T>(1),
@@ -175,7 +175,7 @@ std::optional<NotServed> WhyNotPanels(const NodeTypes& types, const MatMulNode& 
   if (node.transpose_a) return ByDesign("it reads rows");
   constexpr int64_t kLeastColumns = 16;  // half a panel: the rest is multiplied in vain
   if (node.n < kLeastColumns) return ByDesign("it pays from 16 columns on");
-  if (node.gelu || node.before_gelu >= 0 || node.sums_a) return ByDesign("it has one result");
+  if (node.gelu || node.sums_a) return ByDesign("it has one result");
   return std::nullopt;
 }
 
@@ -299,6 +299,7 @@ std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient) 
 #endif
   rows.push_back(Plain([describe](const KernelContext& k) { return RunPlainMatMul(k, describe(k.types())); }));
 #if SNUG_HAS_CUDA
+  rows.push_back(SmallCudaMatMulRow(describe));
   rows.push_back(CublasMatMulRow(describe));
   rows.push_back(OwnCudaMatMulRow(describe));
 #endif
@@ -309,6 +310,7 @@ std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe) {
   std::vector<KernelRow> rows = {
       Plain([describe](const KernelContext& k) { return RunPlainMatMul(k, describe(k.types())); })};
 #if SNUG_HAS_CUDA
+  rows.push_back(SmallCudaMatMulRow(describe));
   rows.push_back(CublasMatMulRow(describe));
   rows.push_back(OwnCudaMatMulRow(describe));
 #endif

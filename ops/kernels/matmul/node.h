@@ -23,8 +23,8 @@ struct MatMulNode {
   Activation activation = Activation::kIdentity;
   // Output 1 [m] gets the sums over k of a, which is transposed: the gradient of a bias, if a is dy. No batch then.
   bool sums_a = false;
-  // c is multiplied by the derivative of gelu (by tanh) at this input, which is of its shape; -1: it is not.
-  int before_gelu = -1;
+  // c is 0 where this input, which is of its shape, is not above 0: the gradient of a relu that gave it; -1: it is not.
+  int after_relu = -1;
   bool gelu = false;  // output 1 gets gelu (by tanh) of c
 };
 
@@ -34,8 +34,8 @@ using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
 // Returns the kernel rows of an op whose nodes are such products.
 std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient = false);
-// The same where they have `sums_a`, `before_gelu` or `gelu`. Only CUDA has such nodes, so the reference is all there
-// is on the CPU.
+// The same where they have `sums_a`, `after_relu` or `gelu`. Only CUDA has such nodes, so the reference
+// is all there is on the CPU.
 std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);
 
 // `forward` says that its multiply-adds count as the model's.

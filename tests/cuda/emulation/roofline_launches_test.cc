@@ -26,12 +26,17 @@ std::string Text(const Roofline& roofline) {
   return text;
 }
 
-class Launches : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+enum class Kernels : uint8_t { kOwn, kLibraries, kLibrariesAndOwnSmall };
+
+class Launches : public testing::TestWithParam<std::tuple<const char*, Kernels>> {};
 
 TEST_P(Launches, OfAStepAreAsPredicted) {
-  const auto& [path, libraries] = GetParam();
+  const auto& [path, kernels] = GetParam();
   const LoadedNetwork loaded = LoadModel(path).value();
-  const How how{.strategy = "none", .graph = false, .libraries = libraries};
+  const How how{.strategy = "none",
+                .graph = false,
+                .libraries = kernels != Kernels::kOwn,
+                .own_small_products = kernels == Kernels::kLibrariesAndOwnSmall};
   cuda::FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
   std::vector<Compiled> all;
   all.push_back(CompileForCuda(loaded, how).value());
@@ -51,7 +56,8 @@ TEST_P(Launches, OfAStepAreAsPredicted) {
 INSTANTIATE_TEST_SUITE_P(Networks, Launches,
                          testing::Combine(testing::Values("tests/data/tiny_conv.pbtxt", "models/mlp.pbtxt",
                                                           "tests/golden/parity/transformer.pbtxt"),
-                                          testing::Bool()));
+                                          testing::Values(Kernels::kOwn, Kernels::kLibraries,
+                                                          Kernels::kLibrariesAndOwnSmall)));
 
 }  // namespace
 }  // namespace snug::core

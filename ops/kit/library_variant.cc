@@ -40,6 +40,8 @@ absl::Status TakeOwnBesideLibrary(PrepareContext& c) {
   return absl::OkStatus();
 }
 
+std::string LicensedLibraryVariant(const PrepareContext& c, bool varies) { return LicensedVariant(c, varies).Name(); }
+
 std::vector<std::string> OtherLibraryVariants(const PrepareContext& c, bool varies) {
   std::vector<std::string> others;
   LibraryVariant other = LicensedVariant(c, varies);

@@ -32,5 +32,7 @@ absl::Status TakeOwnBesideLibrary(PrepareContext& c);
 // For KernelRow::variants: lists the library's other ranks, which are as exact as its own choice and vary no more, and
 // our own kernel.
 std::vector<std::string> OtherLibraryVariants(const PrepareContext& c, bool varies);
+// Returns the name of the library's own choice, for rows in front of the library's.
+std::string LicensedLibraryVariant(const PrepareContext& c, bool varies);
 
 }  // namespace snug::core

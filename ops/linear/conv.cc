@@ -18,6 +18,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/cuda.h"
+#include "ops/kernels/conv/cuda_depthwise.h"
 #include "ops/kernels/conv/onednn_row.h"
 #include "ops/kernels/conv/own.h"
 #include "ops/kernels/conv/plain.h"
@@ -241,6 +242,7 @@ std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv descr
 #endif
   rows.push_back(Plain(std::move(plain)));
 #if SNUG_HAS_CUDA
+  if (part != ConvPart::kForward) rows.push_back(DepthwiseCudaRow(part, describe));
   rows.push_back(CudnnConvRow(part, describe));
   rows.push_back(OwnCudaConvRow(part, describe));
 #endif
@@ -275,6 +277,13 @@ const std::vector<ConvCase>& ConvCases() {
       {"grouped", "filters: 6 kernel: 3 groups: 2 pad: 1", {2, 4, 5, 5}, {6, 2, 3, 3}, {2, 6, 5, 5}},
       {"depthwise", "kernel: 3 depthwise: true pad: 1", {2, 19, 6, 5}, {19, 1, 3, 3}, {2, 19, 6, 5}},
       {"depthwise_strided", "kernel: 3 stride: 2 depthwise: true pad: 1", {1, 32, 7, 8}, {32, 1, 3, 3}, {1, 32, 4, 4}},
+      {"depthwise_wide", "kernel: 3 depthwise: true pad: 1", {2, 40, 9, 11}, {40, 1, 3, 3}, {2, 40, 9, 11}},
+      {"depthwise_padded", "kernel: 3 depthwise: true pad: [0, 2]", {1, 16, 5, 6}, {16, 1, 3, 3}, {1, 16, 3, 8}},
+      {"depthwise_same_strided",
+       "kernel: 3 stride: 2 depthwise: true padding: SAME",
+       {2, 24, 8, 14},
+       {24, 1, 3, 3},
+       {2, 24, 4, 7}},
       {"depthwise_5x5", "kernel: 5 depthwise: true pad: 2", {2, 17, 7, 9}, {17, 1, 5, 5}, {2, 17, 7, 9}},
       {"depthwise_5x5_strided",
        "kernel: 5 stride: 2 depthwise: true padding: SAME",
@@ -296,6 +305,18 @@ const std::vector<ConvCase>& ConvCases() {
       {"winograd_valid", "filters: 64 kernel: 3", {1, 64, 6, 7}, {64, 64, 3, 3}, {1, 64, 4, 5}},
       {"3d", "filters: 3 kernel: 2 stride: [1, 2, 1] pad: 1", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 4, 3, 6}},
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
+      // Of few channels, with strides.
+      {"stem", "filters: 8 kernel: 7 stride: 2 pad: 3", {1, 3, 8, 9}, {8, 3, 7, 7}, {1, 8, 4, 5}},
+      {"stem_in_packs", "filters: 16 kernel: 3 stride: 2 padding: SAME", {2, 3, 6, 8}, {16, 3, 3, 3}, {2, 16, 3, 4}},
+      {"stem_of_one_channel",
+       "filters: 6 kernel: [5, 3] stride: [3, 2] pad: [2, 1]",
+       {2, 1, 9, 10},
+       {6, 1, 5, 3},
+       {2, 6, 3, 5}},
+      {"stem_by_3", "filters: 3 kernel: [4, 6] stride: 3 pad: 1", {1, 3, 11, 10}, {3, 3, 4, 6}, {1, 3, 4, 3}},
+      {"patches", "filters: 5 kernel: 4 stride: 4", {2, 3, 8, 13}, {5, 3, 4, 4}, {2, 5, 2, 3}},
+      {"patches_of_4_channels", "filters: 16 kernel: 2 stride: 2", {2, 4, 6, 8}, {16, 4, 2, 2}, {2, 16, 3, 4}},
+      {"stem_wide", "filters: 1 kernel: [2, 3] stride: 2", {1, 3, 2, 2056}, {1, 3, 2, 3}, {1, 1, 1, 1027}},
   };
   return *cases;
 }
@@ -390,6 +411,15 @@ void FusedSamples(SampleBuilder& s) {
   fast("winograd", "conv { filters: 64 kernel: 3 pad: 1 } activation: RELU6", {64, 64, 3, 3});
   fast("product", "conv { filters: 20 kernel: 1 } activation: TANH", {20, 64, 1, 1});
   fast("depthwise", "conv { kernel: 3 depthwise: true pad: 1 } activation: RELU6", {64, 1, 3, 3});
+  for (const char* activation : {"RELU", "RELU6"}) {
+    s.Case(absl::StrCat("stem_", activation))
+        .With(ParseOptions<proto::FusedConv>(
+            absl::StrCat("conv { filters: 9 kernel: 3 stride: 2 pad: 1 } activation: ", activation).c_str()))
+        .Input({2, 3, 6, 7})
+        .Range(-3, 3)
+        .Input({9, 3, 3, 3})
+        .Input({9});
+  }
   s.Case("known")
       .With(ParseOptions<proto::FusedConv>("conv { filters: 1 kernel: 2 } activation: RELU"))
       .Input({1, 1, 2, 3})

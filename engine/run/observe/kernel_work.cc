@@ -8,6 +8,7 @@
 
 #include "ops/few_rows.h"
 #include "ops/kernel_launches.h"
+#include "ops/norm_grad_parts.h"
 
 namespace snug::core {
 namespace {
@@ -25,7 +26,8 @@ constexpr OwnWork kOwn[] = {
     {"batch_norm_fused_grad", {KernelKind::kStreaming, 3, 2}},
     {"batch_norm_fused_add_grad", {KernelKind::kStreaming, 3, 2}},
     {"bias_grad", {KernelKind::kStreaming, 2}},
-    // The gradients of weights are sums over rows, in parts; that of x is a sweep.
+    // The gradients of weights are sums over rows, in parts; that of x is a sweep. Both are one where a warp holds a
+    // row (WorkOfNormGrad).
     {"layer_norm_grad", {KernelKind::kStreaming, 3, 2}},
     {"rms_norm_grad", {KernelKind::kStreaming, 3, 2}},
     {"global_max_pool", {KernelKind::kScattered, 1}},
@@ -105,6 +107,26 @@ std::optional<KernelWork> WorkOfLoss(const OpDef& op, const NodeTypes& types) {
   return std::nullopt;
 }
 
+// By a library, with sweeps of ours around where data is folded: what they make of it is written, and read once more.
+KernelWork WorkOfConvolution(const Step& step) {
+  const KernelCalls calls = step.kernel->calls(step.prepared.get());
+  double largest = 1;
+  for (int i = 0; i < step.types.num_inputs(); ++i) {
+    if (step.types.has_input(i)) largest = std::max(largest, static_cast<double>(step.types.input(i).size_bytes()));
+  }
+  return {KernelKind::kLibraryConvolution, 1 + static_cast<int>(calls.sweeps),
+          (calls.sweep_bytes + calls.kept_bytes) / largest};
+}
+
+// The gradients of norms of rows that a warp holds.
+std::optional<KernelWork> WorkOfNormGrad(const OpDef& op, const NodeTypes& types) {
+  if (op.name != "layer_norm_grad" && op.name != "rms_norm_grad") return std::nullopt;
+  const ValueType& x = types.input(0);
+  const int64_t rows = std::max<int64_t>(types.input(op.name == "layer_norm_grad" ? 3 : 2).num_elements(), 1);
+  if (!WarpHoldsRow(x.num_elements() / rows, x.dtype)) return std::nullopt;
+  return KernelWork{KernelKind::kStreaming, 2};
+}
+
 int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log2(x))); }
 
 }  // namespace
@@ -112,23 +134,30 @@ int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log
 KernelWork WorkOf(const OpDef& op, const Step& step) {
   const NodeTypes& types = step.types;
   if (!step.kernel->library.empty()) {
+    if (step.kernel->calls != nullptr && IsConvolution(op)) return WorkOfConvolution(step);
     if (step.kernel->calls != nullptr) return {KernelKind::kLibraryProduct};
     if (absl::StrContains(op.name, "attention")) {
       // Backward the library begins with a kernel for sum(out * dout), and ends with one that casts dq.
       return {KernelKind::kLibraryAttention, absl::EndsWith(op.name, "_grad") ? 3 : 1};
     }
+    if (op.name == "dense_grad_input_relu") return {KernelKind::kLibraryProduct, 2};  // relu's gradient is a sweep
     return {IsConvolution(op) ? KernelKind::kLibraryConvolution : KernelKind::kLibraryProduct};
   }
+  if (IsConvolution(op) && step.kernel->name == "depthwise") {
+    return {KernelKind::kStreaming, op.name == "conv_grad_weight" ? 2 : 1};
+  }
+  if (step.kernel->name == "small") return {KernelKind::kOwnProduct};  // and all that comes with it
   if (IsConvolution(op) || absl::StartsWith(op.name, "dense") || op.name == "matmul") {
-    // The bias's gradient is a sum after the product, in parts where rows are many; gelu and its derivative are a
-    // sweep.
-    int after = op.name == "dense_grad_input_gelu" || op.name == "dense_gelu" ? 1 : 0;
+    // The bias's gradient is a sum after the product, in parts where rows are many; gelu and the gradients of
+    // activations are a sweep.
+    int after = absl::StartsWith(op.name, "dense_grad_input_") || op.name == "dense_gelu" ? 1 : 0;
     if (op.name == "dense_grad_weight_bias") after = LaunchesOfSum(types.input(1), types.output(1)).launches;
     return {KernelKind::kOwnProduct, 1 + after};
   }
   if (op.name == "split") return {KernelKind::kStreaming, types.num_outputs()};
   if (op.name == "concat") return {KernelKind::kStreaming, types.num_inputs()};
   if (const std::optional<KernelWork> loss = WorkOfLoss(op, types)) return *loss;
+  if (const std::optional<KernelWork> norm = WorkOfNormGrad(op, types)) return *norm;
   if (op.name == "global_norm") return {KernelKind::kStreaming, types.num_inputs() + 1};
   if (op.name == "embedding_grad" || op.name == "gather_grad") {
     // The gradient is cleared, positions are sorted in blocks of 1024 and merged, and each row is added up.

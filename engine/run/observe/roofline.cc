@@ -135,7 +135,7 @@ class Predictor {
     const double peak = Peak(step.types, work.kind, absl::StrContains(choice.choice, "tf32"));
     kernel.least_seconds = std::max({peak > 0 ? cost.flops / peak : 0, traffic.dram / device_.dram_bytes_per_second,
                                      traffic.l2 / device_.l2_bytes_per_second});
-    if (step.kernel->calls != nullptr) {
+    if (step.kernel->calls != nullptr && work.kind != KernelKind::kLibraryConvolution) {
       AddTimeOfCalls(step, peak, &kernel);
     } else {
       AddTime(op, step.types, cost, work, traffic, peak, &kernel);
@@ -325,7 +325,9 @@ class Predictor {
     if (compute.seconds > once + again) {
       reasons.emplace_back(compute.seconds - kernel->least_seconds, compute.why);
     } else {
-      reasons.emplace_back(again, "data that are read twice: sums first, then a sweep");
+      reasons.emplace_back(again, work.kind == KernelKind::kLibraryConvolution
+                                      ? "data that are folded into more channels first"
+                                      : "data that are read twice: sums first, then a sweep");
       reasons.emplace_back(once - memory_least, work.kind == KernelKind::kScattered
                                                     ? "few bytes at a time, or far apart"
                                                     : "the share of the bandwidth that streaming reaches");

@@ -1,6 +1,8 @@
 // Tests with the real cuDNN, if this machine has it: what we describe to it is what it takes for a computation, and it
 // has an engine for each convolution and each attention of our networks, as exact and steady as is wanted, within the
 // workspace that is planned. No GPU is needed: since version 9.8 a device may be described. Nothing is run.
+#include "ops/kernels/conv/cudnn.h"
+
 #include <absl/strings/str_cat.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -95,6 +97,7 @@ class RealCudnn : public testing::Test {
     ASSERT_TRUE(plans.ok()) << plans.status();
     const absl::Status settled = (*plans)->Settle();
     EXPECT_TRUE(settled.ok()) << settled;
+    if (settled.ok()) RecordProperty(Describe(what), (*plans)->Name());  // for who reads --gtest_output
     if (std::is_same_v<What, CudnnConv> && settled.ok()) ++served_;
   }
 
@@ -118,7 +121,7 @@ class RealCudnn : public testing::Test {
       }
       if (choice.kernel->name != absl::string_view("cudnn")) continue;
       if (is_attention) attentions.insert(*static_cast<const CudnnAttention*>(choice.prepared.get()));
-      if (is_conv) convs.insert(*static_cast<const CudnnConv*>(choice.prepared.get()));
+      if (is_conv) convs.insert(static_cast<const ops::CudnnConvKernel*>(choice.prepared.get())->conv);
     }
     EXPECT_GT(convs.size() + attentions.size(), 0) << path;
     for (const CudnnConv& conv : convs) ExpectServes(target, conv);
@@ -199,6 +202,23 @@ TEST_F(RealCudnn, ServesOneAndThreeDimensionsAndUnevenPadding) {
                                      .stride = {1, 1, 1},
                                      .dilation = {1, 1, 1},
                                      .workspace_bytes = int64_t{1} << 40});
+    }
+  }
+}
+
+// Convolutions of few channels as they are folded (ops/kernels/conv/fold.h): with the library's usual workspace.
+TEST_F(RealCudnn, ServesFoldedConvolutions) {
+  const cuda::CudnnTarget target = On("h100");
+  for (const CudnnConvKind kind : {CudnnConvKind::kForward, CudnnConvKind::kGradWeight}) {
+    CudnnConv resnet = Image(kind, DType::kBFloat16, 256, 48, 115, 64, 4, 1, 0);
+    resnet.x[3] = resnet.y[3] = 112;
+    resnet.w[3] = 1;
+    CudnnConv mobilenet = Image(kind, DType::kBFloat16, 128, 24, 113, 32, 2, 1, 0);
+    mobilenet.x[3] = mobilenet.y[3] = 112;
+    mobilenet.w[3] = 1;
+    for (CudnnConv* conv : {&resnet, &mobilenet}) {
+      conv->workspace_bytes = int64_t{64} << 20;
+      ExpectServes(target, *conv);
     }
   }
 }

@@ -26,9 +26,9 @@ struct AddToColumns {
     A bias[kPack];
   };
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
     Columns<kPack> columns;
-    for (int j = 0; j < kPack; ++j) columns.bias[j] = j < count ? static_cast<A>(bias[column + j]) : A(0);
+    for (int j = 0; j < kPack; ++j) columns.bias[j] = j < place.count ? static_cast<A>(bias[place.column + j]) : A(0);
     return columns;
   }
   template <bool kWhole, int kPack>
@@ -63,7 +63,7 @@ struct SumOfColumns {
   template <int kPack>
   struct Columns {};
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t, int) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>&) const {
     return {};
   }
   template <bool kWhole, int kPack>

@@ -456,6 +456,12 @@ void GradSamples(SampleBuilder& s) {
   affine("whole_packs", "", {70, 72}, {72}, {70});
   affine("row_of_a_block", "", {2, 1600}, {1600}, {2});
   affine("long_row", "", {2, 8704}, {8704}, {2});
+  // A warp holds one to four packs of a row in each thread, and does two rows in turn.
+  affine("row_of_a_warp", "", {33, 256}, {256}, {33});
+  affine("row_of_a_warp_2", "", {20, 376}, {376}, {20});
+  affine("row_of_a_warp_3", "", {35, 504}, {504}, {35});
+  affine("row_of_a_warp_4", "", {17, 768}, {768}, {17});
+  affine("row_of_a_warp_5", "", {19, 1024}, {1024}, {19});
   s.Case("no_affine").Input({5, 19}).Absent().Input({5}).Input({5}).Range(0.5, 2).Input({5, 19});
   s.Case("mean").Input({5, 7}).Input({7}).Input({7}).Input({5}).Input({5, 7}).Fails("expected shape [5]");
 }
@@ -463,47 +469,48 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(layer_norm) {
-  return {{.name = "layer_norm",
-           .doc = "y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var of each row",
-           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"bias", PortType::kFloat32, true}},
-           .outputs = {{"y"},
-                       {.name = "mean", .type = PortType::kFloat32, .no_gradient = true},
-                       {.name = "inv_std", .type = PortType::kFloat32, .no_gradient = true}},
-           .infer = Infer,
-           .layer = Layer,
-           .gradient = Gradient,
-           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-           .cost = CostOfNode,
-           .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
-                         const auto& options = k.options<proto::LayerNorm>();
-                         const NormRows view(k.input_type(0), options.axes());
-                         return LayerNormCuda(k, view.rows, view.width, options.epsilon());
-                       }))},
-           .samples = Samples},
-          {.name = "layer_norm_grad",
-           .doc = "dx, dweight, dbias of layer_norm",
-           .inputs = {{"x"},
-                      {"weight", PortType::kFloat32, true},
-                      {"mean", PortType::kFloat32},
-                      {"inv_std", PortType::kFloat32},
-                      {"dy"}},
-           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
-           .infer = InferGrad,
-           .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
-           .cost = CostOfGrad,
-           .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
-                       {.device = kOnCuda,
-                        .name = "own",
-                        .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
-                          const NormRows view(c.types().input(0), c.options<proto::LayerNorm>().axes());
-                          c.SetWorkspaceBytes(LayerNormGradCudaWorkspace(view.rows, view.width));
-                          return absl::OkStatus();
-                        }),
-                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                          const NormRows view(k.input_type(0), k.options<proto::LayerNorm>().axes());
-                          return LayerNormGradCuda(k, view.rows, view.width);
-                        })}},
-           .samples = GradSamples}};
+  return {
+      {.name = "layer_norm",
+       .doc = "y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var of each row",
+       .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"bias", PortType::kFloat32, true}},
+       .outputs = {{"y"},
+                   {.name = "mean", .type = PortType::kFloat32, .no_gradient = true},
+                   {.name = "inv_std", .type = PortType::kFloat32, .no_gradient = true}},
+       .infer = Infer,
+       .layer = Layer,
+       .gradient = Gradient,
+       .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+       .cost = CostOfNode,
+       .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                     const auto& options = k.options<proto::LayerNorm>();
+                     const NormRows view(k.input_type(0), options.axes());
+                     return LayerNormCuda(k, view.rows, view.width, options.epsilon());
+                   }))},
+       .samples = Samples},
+      {.name = "layer_norm_grad",
+       .doc = "dx, dweight, dbias of layer_norm",
+       .inputs = {{"x"},
+                  {"weight", PortType::kFloat32, true},
+                  {"mean", PortType::kFloat32},
+                  {"inv_std", PortType::kFloat32},
+                  {"dy"}},
+       .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+       .infer = InferGrad,
+       .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
+       .cost = CostOfGrad,
+       .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
+                      const NormRows view(c.types().input(0), c.options<proto::LayerNorm>().axes());
+                      c.SetWorkspaceBytes(LayerNormGradCudaWorkspace(view.rows, view.width, c.types().input(0).dtype));
+                      return absl::OkStatus();
+                    }),
+                    .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                      const NormRows view(k.input_type(0), k.options<proto::LayerNorm>().axes());
+                      return LayerNormGradCuda(k, view.rows, view.width);
+                    })}},
+       .samples = GradSamples}};
 }
 
 }  // namespace snug::core::ops::layer_norm

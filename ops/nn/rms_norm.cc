@@ -386,6 +386,12 @@ void GradSamples(SampleBuilder& s) {
   affine("whole_packs", "", {70, 72}, {72}, {70});
   affine("row_of_a_block", "", {2, 1600}, {1600}, {2});
   affine("long_row", "", {2, 8704}, {8704}, {2});
+  // A warp holds one to four packs of a row in each thread, and does two rows in turn.
+  affine("row_of_a_warp", "", {33, 256}, {256}, {33});
+  affine("row_of_a_warp_2", "", {20, 376}, {376}, {20});
+  affine("row_of_a_warp_3", "", {35, 504}, {504}, {35});
+  affine("row_of_a_warp_4", "", {17, 768}, {768}, {17});
+  affine("row_of_a_warp_5", "", {19, 1024}, {1024}, {19});
   s.Case("no_affine").Input({5, 19}).Absent().Input({5}).Range(0.5, 2).Input({5, 19});
   s.Case("known")  // mean(g x') is 1
       .Input({1, 2})
@@ -404,41 +410,42 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(rms_norm) {
-  return {{.name = "rms_norm",
-           .doc = "y = x / sqrt(mean(x^2) + epsilon) * weight, the mean of each row",
-           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}},
-           .outputs = {{"y"}, {.name = "inv_root", .type = PortType::kFloat32, .no_gradient = true}},
-           .infer = Infer,
-           .layer = Layer,
-           .gradient = Gradient,
-           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-           .cost = CostOfNode,
-           .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
-                         const auto& options = k.options<proto::RmsNorm>();
-                         const NormRows view(k.input_type(0), options.axes());
-                         return RmsNormCuda(k, view.rows, view.width, options.epsilon());
-                       }))},
-           .samples = Samples},
-          {.name = "rms_norm_grad",
-           .doc = "dx, dweight of rms_norm",
-           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"inv_root", PortType::kFloat32}, {"dy"}},
-           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}},
-           .infer = InferGrad,
-           .aliases = {{Alias::Kind::kMayShare, 0, 3}, {Alias::Kind::kMayShare, 0, 0}},
-           .cost = CostOfGrad,
-           .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
-                       {.device = kOnCuda,
-                        .name = "own",
-                        .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
-                          const NormRows view(c.types().input(0), c.options<proto::RmsNorm>().axes());
-                          c.SetWorkspaceBytes(RmsNormGradCudaWorkspace(view.rows, view.width));
-                          return absl::OkStatus();
-                        }),
-                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                          const NormRows view(k.input_type(0), k.options<proto::RmsNorm>().axes());
-                          return RmsNormGradCuda(k, view.rows, view.width);
-                        })}},
-           .samples = GradSamples}};
+  return {
+      {.name = "rms_norm",
+       .doc = "y = x / sqrt(mean(x^2) + epsilon) * weight, the mean of each row",
+       .inputs = {{"x"}, {"weight", PortType::kFloat32, true}},
+       .outputs = {{"y"}, {.name = "inv_root", .type = PortType::kFloat32, .no_gradient = true}},
+       .infer = Infer,
+       .layer = Layer,
+       .gradient = Gradient,
+       .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+       .cost = CostOfNode,
+       .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                     const auto& options = k.options<proto::RmsNorm>();
+                     const NormRows view(k.input_type(0), options.axes());
+                     return RmsNormCuda(k, view.rows, view.width, options.epsilon());
+                   }))},
+       .samples = Samples},
+      {.name = "rms_norm_grad",
+       .doc = "dx, dweight of rms_norm",
+       .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"inv_root", PortType::kFloat32}, {"dy"}},
+       .outputs = {{"dx"}, {"dweight", PortType::kFloat32}},
+       .infer = InferGrad,
+       .aliases = {{Alias::Kind::kMayShare, 0, 3}, {Alias::Kind::kMayShare, 0, 0}},
+       .cost = CostOfGrad,
+       .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
+                      const NormRows view(c.types().input(0), c.options<proto::RmsNorm>().axes());
+                      c.SetWorkspaceBytes(RmsNormGradCudaWorkspace(view.rows, view.width, c.types().input(0).dtype));
+                      return absl::OkStatus();
+                    }),
+                    .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                      const NormRows view(k.input_type(0), k.options<proto::RmsNorm>().axes());
+                      return RmsNormGradCuda(k, view.rows, view.width);
+                    })}},
+       .samples = GradSamples}};
 }
 
 }  // namespace snug::core::ops::rms_norm

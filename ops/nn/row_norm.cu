@@ -1,10 +1,17 @@
 // Layer norm and the norm without means, and their gradients, by CUDA kernels.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/cuda_numbers.h"
 #include "ops/kit/cuda_columns.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_rows.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/nn/rows_cuda.h"
+#include "ops/norm_grad_parts.h"
 
 namespace snug::core {
 namespace {
@@ -57,51 +64,150 @@ __global__ void RowNormKernel(int64_t rows, int64_t width, double epsilon, const
   }
 }
 
-// Let g = dy weight and x' = (x - mean) inv_std. Then dx = inv_std (g - mean(g) - x' mean(g x')). Where `means` is
-// null, mean and mean(g) are 0. dx may be x or dy.
+// A row of a Deal whose packs are held as they are in memory. Each use converts the numbers anew; a compiler that knows
+// that they are the same holds those of bfloat16 as floats, in twice the registers.
 template <class T, class Deal>
-__global__ void RowNormGradKernel(int64_t rows, int64_t width, const T* x, const Float32Port<T>* weight,
-                                  const Float32Port<T>* means, const Float32Port<T>* inv_stds, const T* dy, T* dx) {
+struct PackedRow {
+  using Pack = CudaPack<T, Deal::kPack>;
+  using Words = CudaPack<uint32_t, sizeof(Pack) / sizeof(uint32_t)>;
+
+  Words held[Deal::kHeld];
+
+  __device__ PackedRow(const T* from, int64_t width) {
+    Deal::Each(width, [&](int n, int i) { held[n] = LoadWhole<Words>(from + i); });
+  }
+  __device__ Pack At(int n, int64_t) const {
+    Words words = held[n];
+#if defined(__CUDA_ARCH__)
+    for (uint32_t& word : words.values) asm volatile("" : "+r"(word));
+#endif
+    return std::bit_cast<Pack>(words);
+  }
+};
+template <class T, class Deal>
+using GradRow =
+    std::conditional_t<(Deal::kHeld > 0 && Deal::kPack == kCudaPack<T>), PackedRow<T, Deal>, DealtRow<T, Deal>>;
+
+// What the gradient of a norm is made of. `means` is null for the norm without means, and weight may be null.
+template <class T>
+struct RowNormBackward {
+  const T* x;
+  const Float32Port<T>* weight;
+  const Float32Port<T>* means;
+  const Float32Port<T>* inv_stds;
+  const T* dy;
+  T* dx;
+};
+
+// Sets dx of a row, which a team does. Let g = dy weight and x' = (x - mean) inv_std. Then
+// dx = inv_std (g - mean(g) - x' mean(g x')). Without means, mean and mean(g) are 0. dx may be x or dy. weight_of(n, i)
+// gives the weights of a pack, and also(n, j, dy, x') is called with each number: the j-th of the thread's n-th pack.
+template <class T, class Deal, class WeightOf, class Also>
+__device__ inline void RowNormGrad(int64_t r, int64_t width, const RowNormBackward<T>& call, const WeightOf& weight_of,
+                                   const Also& also) {
+  using A = Accumulator<T>;
+  const GradRow<T, Deal> values(call.x + r * width, width);
+  const GradRow<T, Deal> grads(call.dy + r * width, width);
+  const A mean = call.means != nullptr ? call.means[r] : A(0);
+  const A inv_std = call.inv_stds[r];
+  std::conditional_t<(Deal::kHeld > 0), A, double> own_g = 0;
+  std::conditional_t<(Deal::kHeld > 0), A, double> own_gx = 0;
+  Deal::Each(width, [&](int n, auto i) {
+    const auto v = values.At(n, i);
+    const auto d = grads.At(n, i);
+    const auto scale = weight_of(n, i);
+    A of_g = 0;
+    A of_gx = 0;
+    for (int j = 0; j < Deal::kPack; ++j) {
+      const A g = static_cast<A>(d.values[j]) * scale.values[j];
+      of_g += g;
+      of_gx += g * (static_cast<A>(v.values[j]) - mean);
+    }
+    own_g += of_g;
+    own_gx += of_gx;
+  });
+  const A count = static_cast<A>(width);
+  A mean_g = 0;
+  if (call.means != nullptr) {
+    mean_g = static_cast<A>(Deal::Team::template Combine<SumOp>(static_cast<double>(own_g))) / count;
+  }
+  const A mean_gx = static_cast<A>(Deal::Team::template Combine<SumOp>(static_cast<double>(own_gx))) * inv_std / count;
+  Deal::Each(width, [&](int n, auto i) {
+    const auto v = values.At(n, i);
+    const auto g = grads.At(n, i);
+    const auto scale = weight_of(n, i);
+    A dx[Deal::kPack];
+    for (int j = 0; j < Deal::kPack; ++j) {
+      const A normalized = (static_cast<A>(v.values[j]) - mean) * inv_std;
+      const A d = static_cast<A>(g.values[j]);
+      also(n, j, d, normalized);
+      dx[j] = inv_std * (d * scale.values[j] - mean_g - normalized * mean_gx);
+    }
+    StorePack<true>(RoundPack<T>(dx), call.dx + r * width + i, Deal::kPack);
+  });
+}
+
+template <class T, class Deal>
+__global__ void RowNormGradKernel(int64_t rows, int64_t width, RowNormBackward<T> call) {
   using A = Accumulator<T>;
   for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
-    const DealtRow<T, Deal> values(x + r * width, width);
-    const DealtRow<T, Deal> grads(dy + r * width, width);
-    const A mean = means != nullptr ? means[r] : A(0);
-    const A inv_std = inv_stds[r];
-    std::conditional_t<(Deal::kHeld > 0), A, double> own_g = 0;
-    std::conditional_t<(Deal::kHeld > 0), A, double> own_gx = 0;
-    Deal::Each(width, [&](int n, auto i) {
-      const auto v = values.At(n, i);
-      const auto d = grads.At(n, i);
-      const auto scale = ParametersAt<Deal::kPack, A>(weight, i, A(1));
-      A of_g = 0;
-      A of_gx = 0;
-      for (int j = 0; j < Deal::kPack; ++j) {
-        const A g = static_cast<A>(d.values[j]) * scale.values[j];
-        of_g += g;
-        of_gx += g * (static_cast<A>(v.values[j]) - mean);
-      }
-      own_g += of_g;
-      own_gx += of_gx;
-    });
-    const A count = static_cast<A>(width);
-    A mean_g = 0;
-    if (means != nullptr) {
-      mean_g = static_cast<A>(Deal::Team::template Combine<SumOp>(static_cast<double>(own_g))) / count;
+    RowNormGrad<T, Deal>(
+        r, width, call, [&](int, auto i) { return ParametersAt<Deal::kPack, A>(call.weight, i, A(1)); },
+        [](int, int, A, A) {});
+  }
+}
+
+// Does the rows of a part, whose warps hold a row each, and leaves the part's sums of dy x' and dy in `sums`,
+// [parts, 2, width]. A thread adds up what its columns have in at most 64 rows.
+template <class T, class Deal>
+__global__ void __launch_bounds__(kCudaThreads, 2)
+    RowNormGradOnceKernel(NormGradParts parts, int64_t width, RowNormBackward<T> call, double* sums) {
+  using A = Accumulator<T>;
+  constexpr int kPack = Deal::kPack;
+  constexpr int kHeld = Deal::kHeld;
+  constexpr int kWarps = NormGradParts::kWarps;
+  constexpr bool kHoldsWeights = kHeld * kPack <= 24;  // there are registers for them
+  // Numbers in the same place of lanes' packs lie side by side, with gaps so that a warp that goes along columns meets
+  // no bank twice.
+  constexpr int kLine = 32 + 32 / kPack;
+  __shared__ A of_warps[kWarps][kHeld * kPack * kLine];
+
+  CudaPack<A, kPack> weights[kHoldsWeights ? kHeld : 1];
+  if constexpr (kHoldsWeights) {
+    Deal::Each(width, [&](int n, auto i) { weights[n] = ParametersAt<kPack, A>(call.weight, i, A(1)); });
+  }
+  const auto weight_of = [&](int n, auto i) {
+    if constexpr (kHoldsWeights) {
+      return weights[n];
+    } else {
+      return ParametersAt<kPack, A>(call.weight, i, A(1));
     }
-    const A mean_gx =
-        static_cast<A>(Deal::Team::template Combine<SumOp>(static_cast<double>(own_gx))) * inv_std / count;
-    Deal::Each(width, [&](int n, auto i) {
-      const auto v = values.At(n, i);
-      auto g = grads.At(n, i);
-      const auto scale = ParametersAt<Deal::kPack, A>(weight, i, A(1));
-      for (int j = 0; j < Deal::kPack; ++j) {
-        const A normalized = (static_cast<A>(v.values[j]) - mean) * inv_std;
-        const A own = static_cast<A>(g.values[j]) * scale.values[j];
-        g.values[j] = static_cast<T>(inv_std * (own - mean_g - normalized * mean_gx));
-      }
-      StorePack<true>(g, dx + r * width + i, Deal::kPack);
+  };
+  A own[2][kHeld][kPack] = {};
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * parts.rows_in_part;
+  const int64_t end = begin + parts.rows_in_part < parts.rows ? begin + parts.rows_in_part : parts.rows;
+#pragma unroll 1
+  for (int64_t r = begin + warp; r < end; r += kWarps) {
+    RowNormGrad<T, Deal>(r, width, call, weight_of, [&](int n, int j, A d, A normalized) {
+      own[0][n][j] += d * normalized;
+      own[1][n][j] += d;
     });
+  }
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    Deal::Each(width, [&](int n, int) {
+      for (int j = 0; j < kPack; ++j) of_warps[warp][(n * kPack + j) * kLine + Deal::Team::First()] = own[s][n][j];
+    });
+    __syncthreads();
+    for (int column = static_cast<int>(threadIdx.x); column < width; column += kCudaThreads) {
+      const int pack = column / kPack;
+      const int place = (pack / 32 * kPack + column % kPack) * kLine + pack % 32;
+      double total = 0;
+      for (int w = 0; w < kWarps; ++w) total += static_cast<double>(of_warps[w][place]);
+      sums[(static_cast<int64_t>(blockIdx.x) * 2 + s) * width + column] = total;
+    }
+    __syncthreads();  // so that the next sum may be written
   }
 }
 
@@ -126,7 +232,7 @@ struct RowNormColumns {
     A mean, inv_std;
   };
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t, int) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>&) const {
     return {};
   }
   template <bool kWhole, int kPack>
@@ -165,17 +271,44 @@ absl::Status RowNorm(const KernelContext& k, int64_t rows, int64_t width, double
   });
 }
 
+// Calls launch(deal) with the RowDeal for rows that a warp holds.
+template <class T, class Launch>
+absl::Status DealHeldRows(int64_t width, const Launch& launch) {
+  if constexpr (!std::is_same_v<T, double>) {
+    constexpr int kPack = kCudaPack<T>;
+    if (width % kPack == 0) {
+      if (width <= 32 * kPack) return launch(RowDeal<WarpTeam, kPack, 1>());
+      if (width <= 64 * kPack) return launch(RowDeal<WarpTeam, kPack, 2>());
+      if (width <= 96 * kPack) return launch(RowDeal<WarpTeam, kPack, 3>());
+      return launch(RowDeal<WarpTeam, kPack, 4>());
+    }
+  }
+  return launch(RowDeal<WarpTeam, 1, 4>());
+}
+
 // Sets dx and what `columns` sums.
 template <class T>
 absl::Status RowNormGrad(const KernelContext& k, int64_t rows, int64_t width, const RowNormColumns<T>& columns) {
-  const Float32Port<T>* weight = PortOrNull<T>(k, 1);
-  T* dx = k.output<T>(0);
-  const bool aligned = AllAligned(columns.x, weight, columns.dy, dx);
-  SNUG_RETURN_IF_ERROR(
-      SumColumns<4>(k, ColumnTiles(rows, width), columns, aligned && width % kCudaPack<T> == 0, k.workspace<double>()));
+  const RowNormBackward<T> call = {.x = columns.x,
+                                   .weight = PortOrNull<T>(k, 1),
+                                   .means = columns.means,
+                                   .inv_stds = columns.inv_stds,
+                                   .dy = columns.dy,
+                                   .dx = k.output<T>(0)};
+  const bool aligned = AllAligned(call.x, call.weight, call.dy, call.dx);
+  auto* sums = k.workspace<double>();
+  const DType dtype = k.input_type(0).dtype;
+  if (WarpHoldsRow(width, dtype) && (aligned || NumbersInPack(width, dtype) == 1)) {
+    const NormGradParts parts(rows);
+    SNUG_RETURN_IF_ERROR(DealHeldRows<T>(width, [&]<class Deal>(Deal) {
+      return k.cuda()->Launch(RowNormGradOnceKernel<T, Deal>, {.blocks = parts.parts, .threads = kCudaThreads}, parts,
+                              width, call, sums);
+    }));
+    return TakeColumnSums(k, width, parts.parts, columns, sums);
+  }
+  SNUG_RETURN_IF_ERROR(SumColumns<4>(k, ColumnTiles(rows, width), columns, aligned && width % kCudaPack<T> == 0, sums));
   return DealRows<T, true>(rows, width, aligned, [&]<class Deal>(Deal, int64_t blocks) {
-    return k.cuda()->Launch(RowNormGradKernel<T, Deal>, {.blocks = blocks, .threads = kCudaThreads}, rows, width,
-                            columns.x, weight, columns.means, columns.inv_stds, columns.dy, dx);
+    return k.cuda()->Launch(RowNormGradKernel<T, Deal>, {.blocks = blocks, .threads = kCudaThreads}, rows, width, call);
   });
 }
 
@@ -189,7 +322,10 @@ absl::Status LayerNormCuda(const KernelContext& k, int64_t rows, int64_t width, 
   });
 }
 
-int64_t LayerNormGradCudaWorkspace(int64_t rows, int64_t width) { return ColumnTiles(rows, width).WorkspaceBytes(2); }
+int64_t LayerNormGradCudaWorkspace(int64_t rows, int64_t width, DType dtype) {
+  const int64_t apart = ColumnTiles(rows, width).WorkspaceBytes(2);  // of arrays that begin anywhere, too
+  return WarpHoldsRow(width, dtype) ? std::max(apart, NormGradParts(rows).WorkspaceBytes(width)) : apart;
+}
 
 absl::Status LayerNormGradCuda(const KernelContext& k, int64_t rows, int64_t width) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
@@ -212,7 +348,9 @@ absl::Status RmsNormCuda(const KernelContext& k, int64_t rows, int64_t width, do
   });
 }
 
-int64_t RmsNormGradCudaWorkspace(int64_t rows, int64_t width) { return LayerNormGradCudaWorkspace(rows, width); }
+int64_t RmsNormGradCudaWorkspace(int64_t rows, int64_t width, DType dtype) {
+  return LayerNormGradCudaWorkspace(rows, width, dtype);
+}
 
 absl::Status RmsNormGradCuda(const KernelContext& k, int64_t rows, int64_t width) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "engine/base/dtype.h"
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
 
@@ -17,11 +18,11 @@ absl::Status SoftmaxGradCuda(const KernelContext& k, bool log, int64_t outer, in
 
 absl::Status LayerNormCuda(const KernelContext& k, int64_t rows, int64_t width, double epsilon);
 absl::Status LayerNormGradCuda(const KernelContext& k, int64_t rows, int64_t width);
-int64_t LayerNormGradCudaWorkspace(int64_t rows, int64_t width);
+int64_t LayerNormGradCudaWorkspace(int64_t rows, int64_t width, DType dtype);
 
 absl::Status RmsNormCuda(const KernelContext& k, int64_t rows, int64_t width, double epsilon);
 absl::Status RmsNormGradCuda(const KernelContext& k, int64_t rows, int64_t width);
-int64_t RmsNormGradCudaWorkspace(int64_t rows, int64_t width);
+int64_t RmsNormGradCudaWorkspace(int64_t rows, int64_t width, DType dtype);
 
 // The value lies as [outer, channels, inner]. Output c is of the channels from c - before to c + after.
 struct ChannelWindow {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "ops/cuda_numbers.h"
 #include "ops/kernels/batch_norm/cuda.h"
 #include "ops/kernels/batch_norm/cuda_channels.h"
 #include "ops/kit/cuda_kernel.h"
@@ -31,15 +32,15 @@ __device__ Channels<A, kPack> Repeat(const Channel<A>& channel) {
 }
 
 // Returns the constants of a thread's channels, each of which one thread of the block works out.
-template <int kPack, class A, class Of>
-__device__ Channels<A, kPack> ShareChannels(int64_t column, int count, int64_t channels, const Of& of) {
-  __shared__ Channel<A> shared[ColumnTiles::kColumns];
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * ColumnTiles::kColumns;
+template <class A, int kPack, class Of>
+__device__ Channels<A, kPack> ShareChannels(const ColumnPlace<kPack>& place, int64_t channels, const Of& of) {
+  __shared__ Channel<A> shared[ColumnTile::kMost];
+  static_assert(ColumnTile::kMost <= kCudaThreads);
   const auto thread = static_cast<int>(threadIdx.x);
-  if (thread < ColumnTiles::kColumns && first + thread < channels) shared[thread] = of(first + thread);
+  if (thread < place.width && place.first + thread < channels) shared[thread] = of(place.first + thread);
   __syncthreads();
   Channels<A, kPack> own;
-  for (int j = 0; j < kPack; ++j) own.of[j] = shared[j < count ? column - first + j : 0];
+  for (int j = 0; j < kPack; ++j) own.of[j] = shared[j < place.count ? place.column - place.first + j : 0];
   return own;
 }
 
@@ -70,9 +71,9 @@ struct Statistics {
     return columns;
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
     Columns<kPack> columns;
-    for (int j = 0; j < kPack; ++j) columns.first[j] = j < count ? FirstOf(column + j) : A(0);
+    for (int j = 0; j < kPack; ++j) columns.first[j] = j < place.count ? FirstOf(place.column + j) : A(0);
     return columns;
   }
   template <bool kWhole, int kPack>
@@ -124,8 +125,8 @@ struct Normalize {
     return Repeat<kPack>(ChannelOf(channel));
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
-    return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
+    return ShareChannels<A>(place, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
   template <bool kWhole, int kPack>
   __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
@@ -136,16 +137,16 @@ struct Normalize {
   }
   template <bool kWhole, int kPack, class Sums>
   __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t at, int count, Sums&) const {
-    CudaPack<T, kPack> y;
+    A y[kPack];
     for (int j = 0; j < kPack; ++j) {
       const Channel<A>& c = columns.of[j];
       A v = (static_cast<A>(row.x.values[j]) - c.mean) * c.scale + c.bias;
       if constexpr (kAdds) v += static_cast<A>(row.add.values[j]);
       if (call.activation != Activation::kIdentity) v = v < A(0) ? A(0) : v;
       if (call.activation == Activation::kRelu6) v = v > A(6) ? A(6) : v;
-      y.values[j] = static_cast<T>(v);
+      y[j] = v;
     }
-    StorePack<kWhole>(y, call.y + at, count);
+    StorePack<kWhole>(RoundPack<T>(y), call.y + at, count);
   }
 };
 
@@ -198,8 +199,8 @@ struct GradientSums {
     return Repeat<kPack>(ChannelOf(channel));
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
-    return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
+    return ShareChannels<A>(place, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
   template <bool kWhole, int kPack>
   __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
@@ -214,7 +215,7 @@ struct GradientSums {
   }
   template <bool kWhole, int kPack, class Sums>
   __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t at, int count, Sums& sums) const {
-    CudaPack<T, kPack> masked;
+    [[maybe_unused]] A masked[kPack] = {};
     for (int j = 0; j < kPack; ++j) {
       const Channel<A>& c = columns.of[j];
       const A centred = static_cast<A>(row.x.values[j]) - c.mean;
@@ -222,14 +223,14 @@ struct GradientSums {
       if constexpr (kStores) {
         if (call.dy2 != nullptr) g = static_cast<A>(static_cast<T>(g + static_cast<A>(row.dy2.values[j])));
         if (!LetsThrough(call.activation, static_cast<A>(row.y.values[j]))) g = A(0);
-        masked.values[j] = static_cast<T>(g);
+        masked[j] = g;
       } else if (!LetsThrough(call.activation, centred * c.scale + c.bias)) {
         g = A(0);
       }
       sums[0][j] += g;
       sums[1][j] += g * centred;
     }
-    if constexpr (kStores) StorePack<kWhole>(masked, call.dadd + at, count);
+    if constexpr (kStores) StorePack<kWhole>(RoundPack<T>(masked), call.dadd + at, count);
   }
   __device__ void Take(int64_t c, const double (&found)[2]) const {
     using S = Float32Port<T>;
@@ -266,8 +267,8 @@ struct GradientSweep {
     return Repeat<kPack>(ChannelOf(channel));
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
-    return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
+    return ShareChannels<A>(place, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
   template <bool kWhole, int kPack>
   __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
@@ -276,15 +277,15 @@ struct GradientSweep {
   }
   template <bool kWhole, int kPack, class Sums>
   __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t at, int count, Sums&) const {
-    CudaPack<T, kPack> dx;
+    A dx[kPack];
     for (int j = 0; j < kPack; ++j) {
       const Channel<A>& c = columns.of[j];
       const A centred = static_cast<A>(row.x.values[j]) - c.mean;
       A g = static_cast<A>(row.g.values[j]);
       if (!kStored && !LetsThrough(call.activation, centred * c.scale + c.bias)) g = A(0);
-      dx.values[j] = static_cast<T>(c.scale * (g - c.mean_g - centred * c.mean_gx));
+      dx[j] = c.scale * (g - c.mean_g - centred * c.mean_gx);
     }
-    StorePack<kWhole>(dx, call.dx + at, count);
+    StorePack<kWhole>(RoundPack<T>(dx), call.dx + at, count);
   }
 };
 

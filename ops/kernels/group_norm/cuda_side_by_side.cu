@@ -58,9 +58,11 @@ struct GroupStatistics {
     return static_cast<A>(x[sample * sizes.inner * sizes.channels + channel]);
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t sample, int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
     Columns<kPack> columns;
-    for (int j = 0; j < kPack; ++j) columns.first[j] = j < count ? FirstOf(sizes.GroupOf(sample, column + j)) : A(0);
+    for (int j = 0; j < kPack; ++j) {
+      columns.first[j] = j < place.count ? FirstOf(sizes.GroupOf(place.sample, place.column + j)) : A(0);
+    }
     return columns;
   }
   template <bool kWhole, int kPack>
@@ -126,10 +128,11 @@ struct NormalizeGroups {
     A mean[kPack], scale[kPack], bias[kPack];
   };
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t sample, int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
+    const int64_t column = place.column;
     Columns<kPack> columns = {};
-    for (int j = 0; j < kPack && j < count; ++j) {
-      const int64_t group = sizes.GroupOf(sample, column + j);
+    for (int j = 0; j < kPack && j < place.count; ++j) {
+      const int64_t group = sizes.GroupOf(place.sample, column + j);
       columns.mean[j] = call.means[group];
       columns.scale[j] = call.inv_stds[group] * (call.weight != nullptr ? call.weight[column + j] : A(1));
       columns.bias[j] = call.bias != nullptr ? call.bias[column + j] : A(0);
@@ -170,10 +173,11 @@ struct GroupGradientSums {
     A mean[kPack], inv_std[kPack];
   };
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t sample, int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
+    const int64_t column = place.column;
     Columns<kPack> columns = {};
-    for (int j = 0; j < kPack && j < count; ++j) {
-      const int64_t group = sizes.GroupOf(sample, column + j);
+    for (int j = 0; j < kPack && j < place.count; ++j) {
+      const int64_t group = sizes.GroupOf(place.sample, column + j);
       columns.mean[j] = call.means[group];
       columns.inv_std[j] = call.inv_stds[group];
     }
@@ -237,10 +241,11 @@ struct GroupGradientSweep {
     A mean[kPack], scale[kPack], slope[kPack], offset[kPack];
   };
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t sample, int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
+    const int64_t column = place.column;
     Columns<kPack> columns = {};
-    for (int j = 0; j < kPack && j < count; ++j) {
-      const int64_t group = sizes.GroupOf(sample, column + j);
+    for (int j = 0; j < kPack && j < place.count; ++j) {
+      const int64_t group = sizes.GroupOf(place.sample, column + j);
       const A inv_std = call.inv_stds[group];
       columns.mean[j] = call.means[group];
       columns.scale[j] = inv_std * (call.weight != nullptr ? call.weight[column + j] : A(1));

@@ -158,10 +158,10 @@ struct GroupChannels {
     return columns;
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(const ColumnPlace<kPack>& place) const {
     Columns<kPack> columns;
     for (int j = 0; j < kPack; ++j) {
-      columns.group[j] = j < count ? static_cast<int>(by_per_group.Divide(column + j)) : 0;
+      columns.group[j] = j < place.count ? static_cast<int>(by_per_group.Divide(place.column + j)) : 0;
     }
     return columns;
   }

@@ -19,10 +19,10 @@ __device__ inline A WarpReduce(A value) {
   return value;
 }
 
-// Does the same for a block, which has up to kCudaThreads threads, a multiple of 32.
+// Does the same for a block, whose threads are a multiple of 32.
 template <class Op, class A>
 __device__ inline A BlockReduce(A value) {
-  __shared__ A of_warps[kCudaThreads / 32];
+  __shared__ A of_warps[kMostBlockThreads / 32];
   value = WarpReduce<Op>(value);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
   __syncthreads();

@@ -11,6 +11,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
+#include "ops/cuda_numbers.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/combine.h"
 #include "ops/kit/cuda_kernel.h"
@@ -41,6 +42,7 @@ struct ThreadTeam {
 
 struct WarpTeam {
   static constexpr int kThreads = 32;
+  static constexpr int kBlock = kCudaThreads;  // threads of a block
   static constexpr int kInBlock = kCudaThreads / kThreads;
   static __device__ int64_t FirstRow() { return static_cast<int64_t>(blockIdx.x) * kInBlock + threadIdx.x / kThreads; }
   static __device__ int64_t RowStep() { return static_cast<int64_t>(gridDim.x) * kInBlock; }
@@ -56,6 +58,7 @@ struct WarpTeam {
 // A few lanes of a warp, for rows that would leave most of a warp idle.
 struct LaneTeam {
   static constexpr int kThreads = 8;
+  static constexpr int kBlock = kCudaThreads;
   static constexpr int kInBlock = kCudaThreads / kThreads;
   static __device__ int64_t FirstRow() { return static_cast<int64_t>(blockIdx.x) * kInBlock + threadIdx.x / kThreads; }
   static __device__ int64_t RowStep() { return static_cast<int64_t>(gridDim.x) * kInBlock; }
@@ -73,6 +76,7 @@ struct LaneTeam {
 
 struct BlockTeam {
   static constexpr int kThreads = kCudaThreads;
+  static constexpr int kBlock = kThreads;
   static constexpr int kInBlock = 1;
   static __device__ int64_t FirstRow() { return blockIdx.x; }
   static __device__ int64_t RowStep() { return gridDim.x; }
@@ -83,6 +87,13 @@ struct BlockTeam {
     return BlockReduce<Op>(own);
   }
   static __device__ void Sync() { __syncthreads(); }
+};
+
+// A larger block, for long rows that are read twice: so few of them are worked at together that the second-level cache
+// still has them the second time.
+struct LargeBlockTeam : BlockTeam {
+  static constexpr int kThreads = kMostBlockThreads;
+  static constexpr int kBlock = kThreads;
 };
 
 // Combines load(0) to load(n - 1). All threads of the team call it, and all get the result.
@@ -205,24 +216,26 @@ __device__ ExpSum<Accumulator<T>> SumExponentials(const DealtRow<T, Deal>& row, 
     if constexpr (Deal::kHeld == 0) {
       const A base = larger == kNothing ? A(0) : larger;
       A of_pack = 0;
-      for (int j = 0; j < Deal::kPack; ++j) of_pack += Exp(static_cast<A>(pack.values[j]) - base);
-      sum = sum * static_cast<double>(Exp(most - base)) + static_cast<double>(of_pack);
+      for (int j = 0; j < Deal::kPack; ++j) of_pack += DeviceExp(static_cast<A>(pack.values[j]) - base);
+      if (larger != most) sum *= static_cast<double>(DeviceExp(most - base));  // seldom, after the first packs
+      sum += static_cast<double>(of_pack);
     }
     most = larger;
   });
   const A largest = Team::template Combine<MaxOp>(most);
   if constexpr (Deal::kHeld > 0) {
     sum = Deal::template OwnSum<A>(
-        width, [&](int n, auto i) { return SumOfPack(row.At(n, i), [&](A v) { return Exp(v - largest); }); });
+        width, [&](int n, auto i) { return SumOfPack(row.At(n, i), [&](A v) { return DeviceExp(v - largest); }); });
   } else {
-    sum *= static_cast<double>(Exp(most - largest));
+    sum *= static_cast<double>(DeviceExp(most - largest));
   }
   return {largest, Team::template Combine<SumOp>(sum)};
 }
 
 // Calls launch(deal, blocks) with the RowDeal for rows of T that lie together. `aligned` says that each array begins at
-// a multiple of 16 bytes. If nothing is to be held, rows that a warp could hold are streamed by one.
-template <class T, bool kHolds, class Launch>
+// a multiple of 16 bytes. If nothing is to be held, rows that a warp could hold are streamed by one. Rows that are too
+// long to be held are streamed by the team Streamed.
+template <class T, bool kHolds, class Streamed = BlockTeam, class Launch>
 absl::Status DealRows(int64_t rows, int64_t width, bool aligned, const Launch& launch) {
   constexpr int kHeld = 4;
   const auto with = [&]<int kPack>(std::integral_constant<int, kPack>) -> absl::Status {
@@ -233,7 +246,7 @@ absl::Status DealRows(int64_t rows, int64_t width, bool aligned, const Launch& l
     if constexpr (kHolds) {
       if (width <= BlockTeam::kThreads * kPack * kHeld) return launch(RowDeal<BlockTeam, kPack, kHeld>(), blocks(1));
     }
-    return launch(RowDeal<BlockTeam, kPack, 0>(), blocks(1));
+    return launch(RowDeal<Streamed, kPack, 0>(), blocks(1));
   };
   if constexpr (!std::is_same_v<T, double>) {
     if (aligned && width % kCudaPack<T> == 0) return with(std::integral_constant<int, kCudaPack<T>>());

@@ -4,5 +4,7 @@
 namespace snug::core {
 
 inline constexpr int kCudaThreads = 256;
+// The most that a block of any kernel that reduces has.
+inline constexpr int kMostBlockThreads = 512;
 
 }  // namespace snug::core

@@ -2,6 +2,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ops/cuda_numbers.h"
 #include "ops/few_rows.h"
 #include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
@@ -63,23 +64,28 @@ __device__ void WriteGradient(int64_t stride, const CrossEntropyNumbers& numbers
     if (!ignore && (label < 0 || label >= classes)) factor = static_cast<A>(kNan);
   }
   Deal::Each(stride, [&](int n, auto i) {
-    auto pack = at(n, i);
+    const auto pack = at(n, i);
+    A grads[Deal::kPack];
     [[maybe_unused]] CudaPack<T, Deal::kPack> target;
     if constexpr (kSoft) target = LoadPack<true, Deal::kPack>(targets.probabilities + r * stride + i, Deal::kPack);
     for (int j = 0; j < Deal::kPack; ++j) {
-      const A softmax = Exp(static_cast<A>(pack.values[j]) - row_lse);
+      const A softmax = DeviceExp(static_cast<A>(pack.values[j]) - row_lse);
       A wanted = i + j == label ? sharp : A(0);
       if constexpr (kSoft) wanted = sharp * static_cast<A>(target.values[j]);
-      pack.values[j] = static_cast<T>(ignore || i + j >= classes ? A(0) : (softmax * total - wanted - even) * factor);
+      grads[j] = ignore || i + j >= classes ? A(0) : (softmax * total - wanted - even) * factor;
     }
-    StorePack<true>(pack, dz + i, Deal::kPack);
+    StorePack<true>(RoundPack<T>(grads), dz + i, Deal::kPack);
   });
 }
+
+// In double no second block fits.
+template <class T>
+constexpr int kBlocksAtATime = std::is_same_v<T, double> ? 1 : 2;
 
 // Besides the rows' losses it gives either the log of each row's sum of exponentials, or, with kGrad, the gradient for
 // `dloss`. dlogits may be logits. Two blocks have registers on a processor, so that one loads while the other adds.
 template <class T, bool kSoft, bool kGrad, class Deal>
-__global__ void __launch_bounds__(kCudaThreads, 2)
+__global__ void __launch_bounds__(Deal::Team::kBlock, kBlocksAtATime<T>)
     CrossEntropyKernel(int64_t rows, int64_t stride, CrossEntropyNumbers numbers, const T* logits, Targets<T> targets,
                        Float32Port<T>* lse, double* losses, MeanOfRows<Float32Port<T>> mean, Scale scaled, double dloss,
                        T* dlogits) {
@@ -206,9 +212,10 @@ absl::Status DealFewOrMany(const RowsOfLogits& rows, bool aligned, const Launch&
   }
   const bool packs = !std::is_same_v<T, double> && aligned && rows.stride % kCudaPack<T> == 0;
   if (!packs && is_few(1)) return few(std::integral_constant<int, 1>());
-  return DealRows<T, true>(rows.count, rows.stride, aligned, [&]<class Deal>(Deal deal, int64_t blocks) {
-    return launch(deal, FitOneBlock(rows.count, Deal::Team::kThreads) ? 1 : blocks);
-  });
+  return DealRows<T, true, LargeBlockTeam>(
+      rows.count, rows.stride, aligned, [&]<class Deal>(Deal deal, int64_t blocks) {
+        return launch(deal, FitOneBlock(rows.count, std::min(Deal::Team::kThreads, kCudaThreads)) ? 1 : blocks);
+      });
 }
 
 // Sets `scaled`: counts the labels first where blocks do not.
@@ -247,8 +254,8 @@ absl::Status LaunchCrossEntropy(const KernelContext& k, const CrossEntropyNumber
                             SNUG_RETURN_IF_ERROR(k.cuda()->Launch(
                                 targets.probabilities != nullptr ? CrossEntropyKernel<T, true, kGrad, Deal>
                                                                  : CrossEntropyKernel<T, false, kGrad, Deal>,
-                                {.blocks = blocks, .threads = kCudaThreads}, rows.count, rows.stride, numbers, logits,
-                                targets, outputs.lse, losses, mean, scaled, dloss, outputs.dlogits));
+                                {.blocks = blocks, .threads = Deal::Team::kBlock}, rows.count, rows.stride, numbers,
+                                logits, targets, outputs.lse, losses, mean, scaled, dloss, outputs.dlogits));
                             return TakeMean(k, blocks, rows.count, mean);
                           });
 }

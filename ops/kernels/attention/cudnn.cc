@@ -16,9 +16,10 @@
 namespace snug::core {
 namespace {
 
-// Backward the library keeps the gradient of the scores of all samples that it works at. With so many bytes there are
-// enough of them at a time to fill a device, and the plan's peak stays linear in the batch.
-constexpr int64_t kMostBackwardBytes = int64_t{128} << 20;
+// Backward the library keeps the gradient of the scores of all samples that it works at. On an H100 a step of GPT-2
+// (16 x 1024) takes 34.6 ms with 512 MiB, where all samples are one group, 35.2 with 256, 36.0 with 128, 36.7 with 64
+// and 38.8 with 32. The plan's peak, which lies elsewhere, is the same.
+constexpr int64_t kMostBackwardBytes = int64_t{512} << 20;
 
 cuda::CudnnHeads Heads(const AttentionOperand& at) { return {.batch = at.batch, .head = at.head, .row = at.row}; }
 

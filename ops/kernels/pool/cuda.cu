@@ -1,7 +1,13 @@
 // Pooling by CUDA kernels. A thread computes one window or, backward, one element from all windows that reach over it;
-// where lanes are neighbours (channels-last), it does so for 16 bytes of them.
+// where lanes are neighbours (channels-last), it does so for 16 bytes of them. Kernels for the usual maxima, over
+// squares of 2 or 3, know the window as they are compiled: all that a thread reads is then on its way before it uses
+// the first.
+#include <algorithm>
 #include <limits>
+#include <optional>
+#include <type_traits>
 
+#include "ops/cuda_numbers.h"
 #include "ops/kernels/pool/pool.h"
 #include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
@@ -101,7 +107,7 @@ __device__ void ForEachWindow(const PoolGeometry& g, const PoolIndex& at, const 
 
 // Returns what a window's sum is multiplied by.
 template <class A>
-__device__ A Share(const PoolGeometry& g, bool include_padding, int64_t d, int64_t h, int64_t w) {
+SNUG_HOST_DEVICE A Share(const PoolGeometry& g, bool include_padding, int64_t d, int64_t h, int64_t w) {
   const auto factor = [&](const PoolAxis& axis, int64_t o) {
     return A(1) / static_cast<A>(include_padding ? axis.padded_taps(o) : axis.taps(o).size());
   };
@@ -190,6 +196,156 @@ __global__ void MaximumUnpoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, 
   }
 }
 
+// The sizes of planes whose windows are squares, in which nothing is left to look up.
+struct SquarePlanes {
+  int in_height, in_width, out_height, out_width, pad_height, pad_width;
+  int64_t lanes;
+};
+
+// Computes what MaximumPoolKernel does, for windows of kWindow x kWindow elements that lie kStride apart.
+template <class T, int kPack, int kWindow, int kStride>
+__global__ void __launch_bounds__(kCudaThreads, 3)
+    SquareMaximumPoolKernel(int64_t n, SquarePlanes planes, PoolPacks packs, const T* x, T* y, uint8_t* index) {
+  using A = Accumulator<T>;
+  SNUG_CUDA_FOR(i, n) {
+    const PoolIndex at = packs.At<kPack>(i);
+    const int top = static_cast<int>(at.h) * kStride - planes.pad_height;
+    const int left = static_cast<int>(at.w) * kStride - planes.pad_width;
+    const T* plane = x + at.outer * planes.in_height * planes.in_width * planes.lanes + at.lane;
+    CudaPack<T, kPack> taken[kWindow * kWindow];
+    bool inside[kWindow * kWindow];
+#pragma unroll
+    for (int tap = 0; tap < kWindow * kWindow; ++tap) {
+      const int h = top + tap / kWindow;
+      const int w = left + tap % kWindow;
+      inside[tap] = h >= 0 && h < planes.in_height && w >= 0 && w < planes.in_width;
+      if (inside[tap]) {
+        taken[tap] = LoadPack<true, kPack>(plane + (int64_t{h} * planes.in_width + w) * planes.lanes, kPack);
+      }
+    }
+    A result[kPack];
+    CudaPack<uint8_t, kPack> taps;
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) {
+      A best = -std::numeric_limits<A>::infinity();
+      int best_tap = -1;
+#pragma unroll
+      for (int tap = 0; tap < kWindow * kWindow; ++tap) {
+        const A v = static_cast<A>(taken[tap].values[j]);
+        if (!inside[tap]) continue;
+        if (best_tap < 0 || v > best || v != v) best_tap = tap;
+        if (v > best || v != v) best = v;
+      }
+      result[j] = best;
+      taps.values[j] = static_cast<uint8_t>(best_tap);
+    }
+    StorePack<true>(RoundPack<T>(result), y + i * kPack, kPack);
+    if (index != nullptr) StorePack<true>(taps, index + i * kPack, kPack);
+  }
+}
+
+// Computes what MaximumUnpoolKernel does, adding in the same sequence.
+template <class T, int kPack, int kWindow, int kStride>
+__global__ void __launch_bounds__(kCudaThreads, 4)
+    SquareMaximumUnpoolKernel(int64_t n, SquarePlanes planes, PoolPacks packs, const uint8_t* index, const T* dy,
+                              T* dx) {
+  using A = Accumulator<T>;
+  constexpr int kReach = (kWindow + kStride - 1) / kStride;  // windows that an element may be in, along an axis
+  SNUG_CUDA_FOR(i, n) {
+    const PoolIndex at = packs.At<kPack>(i);
+    const int h = static_cast<int>(at.h) + planes.pad_height;
+    const int w = static_cast<int>(at.w) + planes.pad_width;
+    const int64_t plane = at.outer * planes.out_height * planes.out_width;
+    CudaPack<uint8_t, kPack> taps[kReach * kReach];
+    CudaPack<T, kPack> packs_of_dy[kReach * kReach];
+    bool reaches[kReach * kReach];
+#pragma unroll
+    for (int c = 0; c < kReach * kReach; ++c) {
+      const int oh = h / kStride - (kReach - 1) + c / kReach;
+      const int ow = w / kStride - (kReach - 1) + c % kReach;
+      reaches[c] = oh >= 0 && oh < planes.out_height && h - oh * kStride < kWindow && ow >= 0 &&
+                   ow < planes.out_width && w - ow * kStride < kWindow;
+      if (!reaches[c]) continue;
+      const int64_t window = (plane + int64_t{oh} * planes.out_width + ow) * planes.lanes + at.lane;
+      taps[c] = LoadPack<true, kPack>(index + window, kPack);
+      packs_of_dy[c] = LoadPack<true, kPack>(dy + window, kPack);
+    }
+    A sums[kPack] = {};
+#pragma unroll
+    for (int c = 0; c < kReach * kReach; ++c) {
+      if (!reaches[c]) continue;
+      const int oh = h / kStride - (kReach - 1) + c / kReach;
+      const int ow = w / kStride - (kReach - 1) + c % kReach;
+      const int tap = (h - oh * kStride) * kWindow + (w - ow * kStride);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) {
+        sums[j] += taps[c].values[j] == tap ? static_cast<A>(packs_of_dy[c].values[j]) : A(0);
+      }
+    }
+    StorePack<true>(RoundPack<T>(sums), dx + i * kPack, kPack);
+  }
+}
+
+// Where a single window is the whole input: each element gets its share.
+template <class T, int kPack>
+__global__ void SpreadKernel(int64_t n, int64_t packs_of_pixel, CudaDivisor by_pixel, CudaDivisor by_sample,
+                             Accumulator<T> share, const T* dy, T* dx) {
+  SNUG_CUDA_FOR(i, n) {
+    const int64_t pixel = by_pixel.Divide(i);
+    const int64_t from = by_sample.Divide(i) * packs_of_pixel + (i - pixel * packs_of_pixel);
+    auto pack = LoadPack<true, kPack>(dy + from * kPack, kPack);
+    for (int j = 0; j < kPack; ++j) {
+      pack.values[j] = static_cast<T>(static_cast<Accumulator<T>>(pack.values[j]) * share);
+    }
+    StorePack<true>(pack, dx + i * kPack, kPack);
+  }
+}
+
+// Calls fn(window, stride), both constants, if the windows are squares that have kernels; otherwise returns nothing.
+template <class Fn>
+std::optional<absl::Status> WithSquare(const PoolGeometry& g, const Fn& fn) {
+  const auto& [depth, height, width] = g.axes;
+  const auto is = [](const PoolAxis& axis, int64_t window, int64_t stride) {
+    return !axis.adaptive && axis.window == window && axis.stride == stride && axis.dilation == 1;
+  };
+  const bool plane = depth.in == 1 && depth.out == 1 && depth.window == 1;
+  const bool small = std::max(height.in, width.in) <= (1 << 20);
+  if (!plane || !small) return std::nullopt;
+  const auto try_square = [&]<int kWindow, int kStride>(std::integral_constant<int, kWindow>,
+                                                        std::integral_constant<int, kStride>,
+                                                        std::optional<absl::Status>* done) {
+    if (done->has_value() || !is(height, kWindow, kStride) || !is(width, kWindow, kStride)) return;
+    *done = fn(std::integral_constant<int, kWindow>(), std::integral_constant<int, kStride>());
+  };
+  std::optional<absl::Status> done;
+  try_square(std::integral_constant<int, 3>(), std::integral_constant<int, 2>(), &done);
+  try_square(std::integral_constant<int, 2>(), std::integral_constant<int, 2>(), &done);
+  return done;
+}
+
+// Says whether the geometry is one window over everything, without padding.
+bool IsWholeInput(const PoolGeometry& g) {
+  return std::all_of(g.axes.begin(), g.axes.end(), [](const PoolAxis& axis) {
+    return axis.out == 1 && axis.window == axis.in && axis.pad_begin == 0 && axis.pad_end == 0;
+  });
+}
+
+SquarePlanes PlanesOf(const PoolGeometry& g) {
+  const auto number = [](int64_t n) { return static_cast<int>(n); };
+  return {number(g.axes[1].in),
+          number(g.axes[2].in),
+          number(g.axes[1].out),
+          number(g.axes[2].out),
+          number(g.axes[1].pad_begin),
+          number(g.axes[2].pad_begin),
+          g.lanes};
+}
+
+// Says whether the squares' kernels serve: 16 bytes of lanes of a type at a time, which fills their loads.
+template <class T, class Index, class Pack>
+constexpr bool kHasSquares =
+    !std::is_same_v<T, double> && std::is_same_v<Index, uint8_t> && Pack::value == kCudaPack<T>;
+
 template <class Fn>
 absl::Status DispatchIndex(DType dtype, Fn&& fn) {
   return dtype == DType::kUint8 ? fn(uint8_t{}) : fn(int32_t{});
@@ -216,6 +372,16 @@ absl::Status AverageUnpoolCuda(const KernelContext& k, const PoolGeometry& g, bo
     using T = decltype(zero);
     const T* dy = k.input<T>(0);
     T* dx = k.output<T>(0);
+    if (IsWholeInput(g)) {
+      const Accumulator<T> share = Share<Accumulator<T>>(g, include_padding, 0, 0, 0);
+      const auto spread = [&](auto pack) {
+        const int64_t n = g.outer * g.inputs() * g.lanes / pack;
+        const int64_t of_pixel = g.lanes / pack;
+        return k.cuda()->Launch(SpreadKernel<T, pack()>, ShapeFor(n), n, of_pixel, CudaDivisor(of_pixel, n),
+                                CudaDivisor(g.inputs() * of_pixel, n), share, dy, dx);
+      };
+      return WithPack<T>(g.lanes, spread, dy, dx);
+    }
     const auto run = [&](auto pack) {
       const PoolPacks packs = ElementsOf(g, pack);
       return k.cuda()->Launch(AverageUnpoolKernel<T, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
@@ -235,6 +401,13 @@ absl::Status MaximumPoolCuda(const KernelContext& k, const PoolGeometry& g) {
       Index* index = k.num_outputs() > 1 ? k.output<Index>(1) : nullptr;
       const auto run = [&](auto pack) {
         const PoolPacks packs = WindowsOf(g, pack);
+        if constexpr (kHasSquares<T, Index, decltype(pack)>) {
+          const auto done = WithSquare(g, [&](auto window, auto stride) {
+            return k.cuda()->Launch(SquareMaximumPoolKernel<T, pack(), window(), stride()>, ShapeFor(packs.count()),
+                                    packs.count(), PlanesOf(g), packs, x, y, index);
+          });
+          if (done.has_value()) return *done;
+        }
         return k.cuda()->Launch(MaximumPoolKernel<T, Index, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
                                 x, y, index);
       };
@@ -253,6 +426,13 @@ absl::Status MaximumUnpoolCuda(const KernelContext& k, const PoolGeometry& g) {
       T* dx = k.output<T>(0);
       const auto run = [&](auto pack) {
         const PoolPacks packs = ElementsOf(g, pack);
+        if constexpr (kHasSquares<T, Index, decltype(pack)>) {
+          const auto done = WithSquare(g, [&](auto window, auto stride) {
+            return k.cuda()->Launch(SquareMaximumUnpoolKernel<T, pack(), window(), stride()>, ShapeFor(packs.count()),
+                                    packs.count(), PlanesOf(g), packs, index, dy, dx);
+          });
+          if (done.has_value()) return *done;
+        }
         return k.cuda()->Launch(MaximumUnpoolKernel<T, Index, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
                                 index, dy, dx);
       };

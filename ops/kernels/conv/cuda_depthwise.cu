@@ -15,8 +15,8 @@ namespace snug::core::ops {
 namespace {
 
 constexpr int kTaps = DepthwiseParts::kTaps;
-constexpr int kRun = 4;   // pixels of a row that a thread does together
-constexpr int kRows = 4;  // rows that it does with the same taps
+constexpr int kRun = DepthwiseParts::kRun;  // pixels of a row that a thread does together
+constexpr int kRows = 4;                    // rows that it does with the same taps
 
 // Says which run thread i works for: neighbours are neighbouring packs of channels, then runs of a row, then groups of
 // rows, then samples.

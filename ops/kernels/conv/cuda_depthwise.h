@@ -21,7 +21,7 @@ struct DepthwiseSizes {
 // How the gradient of the weights is cut: a block takes `across` threads side by side, each with 4 channels, and `down`
 // runs of pixels at a time; each part of all runs is a block, and the parts' sums are added in their order.
 struct DepthwiseParts {
-  DepthwiseParts(const DepthwiseSizes& sizes);
+  explicit DepthwiseParts(const DepthwiseSizes& sizes);
   int64_t WorkspaceBytes() const { return parts * kTaps * channels * static_cast<int64_t>(sizeof(double)); }
 
   static constexpr int kTaps = 9;

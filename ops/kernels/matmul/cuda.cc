@@ -71,8 +71,7 @@ absl::Status PrepareSmall(PrepareContext& c, const MatMulNode& node) {
 // Lists the library's kernels, and our other one. Where the library's is the default, this one is what else there is.
 std::vector<std::string> SmallVariants(const PrepareContext& c, const MatMulNode& node) {
   std::vector<std::string> others = OtherLibraryVariants(c, /*varies=*/false);
-  const bool tf32 = c.licence().tf32 && c.types().output(0).dtype == DType::kFloat32;
-  others.insert(others.begin(), Pays(c, node) ? LibraryVariant{.tf32 = tf32}.Name() : std::string(kSmall));
+  others.insert(others.begin(), Pays(c, node) ? LicensedLibraryVariant(c, /*varies=*/false) : std::string(kSmall));
   return others;
 }
 

@@ -14,7 +14,8 @@ class RooflineTest(SnugTest):
             self.skipTest("SKIPPED: a build without CUDA")
 
     def test_a_plan_shows_what_each_kernel_would_take(self):
-        text = self.run_snug("plan", *MLP, "--roofline").stdout
+        # Layers wide enough for the library: those of MLP are all computed by kernels of one launch.
+        text = self.run_snug("plan", "models/mlp_big.pbtxt", "--batch=256", "--device=cuda", "--roofline").stdout
         self.assertRegex(text, r"a step on h200, predicted: 0\.\d+ ms, \d+ samples/s; \d+ launches")
         for word in ("library, product", "momentum_update", "below half of its roofline", "2 launches"):
             self.assertIn(word, text)

@@ -66,6 +66,8 @@ class LoopDifferentiator {
   ValueId InputAt(int port) const { return body_.inputs()[static_cast<size_t>(port)]; }
   ValueId OutputAt(int port) const { return body_.outputs[static_cast<size_t>(port)].value; }
   ValueId FeedAt(int port) const { return graph_.node(loop_).inputs[static_cast<size_t>(port)]; }
+  // The body of a branch runs once or not at all, so what it gives to a gradient is all of it.
+  bool OfBranch() const { return options_.has_only_rounds(); }
   bool IsCarry(int port) const {
     return absl::c_any_of(options_.carry(), [&](const proto::NormalLoop::Carry& c) { return c.input() == port; });
   }
@@ -105,7 +107,7 @@ class LoopDifferentiator {
     gradient_.name = absl::StrCat(body_.name, "/gradient");
     mapped_.assign(both_.value_capacity(), ValueId());
     new_options_.set_rounds(options_.rounds());
-    new_options_.set_key(options_.key());
+    if (options_.has_key()) new_options_.set_key(options_.key());
     new_options_.set_rolled(options_.rolled());
     new_options_.set_backwards(!options_.backwards());
   }
@@ -235,7 +237,8 @@ class LoopDifferentiator {
       const NodeId producer = both_.value(value).producer;
       if (producer.valid() && both_.node(producer).phase == Phase::kBackward) needed[Index(producer)] = true;
     };
-    summed_ = FindSummed(body_, both_, options_, gradients_);
+    // What is done behind the loop is done for the body of a branch that is not taken, too.
+    if (!OfBranch()) summed_ = FindSummed(body_, both_, options_, gradients_);
     for (const auto& [input, gradient] : gradients_) {
       if (!summed_.products.contains(gradient) && !summed_.IsSumOfRows(gradient)) {
         need(gradient);
@@ -354,7 +357,7 @@ class LoopDifferentiator {
       if (summed_.IsSumOfRows(gradient)) continue;
       SNUG_ASSIGN_OR_RETURN(ValueId part, InGradient(gradient));
       const ValueType type = gradient_.type(part);
-      const bool widens = type.dtype == DType::kBFloat16;
+      const bool widens = !OfBranch() && type.dtype == DType::kBFloat16;
       const ValueType sum_type{widens ? DType::kFloat32 : type.dtype, type.shape, {}};
       const std::string name = absl::StrCat("d(", body_.value(InputAt(port)).name, ")");
       SNUG_ASSIGN_OR_RETURN(const ValueId zeros, around_.Fill(sum_type.dtype, sum_type.shape, 0, name));
@@ -363,7 +366,10 @@ class LoopDifferentiator {
       }
       proto::NormalLoop::Carry& carry = *new_options_.add_carry();
       carry.set_input(AddInput(absl::StrCat(name, "/before"), sum_type, zeros));
-      SNUG_ASSIGN_OR_RETURN(const ValueId sum, inner.Sum({NewInput(carry.input()), part}, name));
+      ValueId sum = part;
+      if (!OfBranch()) {
+        SNUG_ASSIGN_OR_RETURN(sum, inner.Sum({NewInput(carry.input()), part}, name));
+      }
       carry.set_output(AddOutput(name, sum));
       carry.set_result(AddResult(sum_type));
       results_.emplace_back(port, carry.result());
@@ -468,6 +474,9 @@ class LoopDifferentiator {
     if (rounds_run_.valid()) {
       new_options_.set_only_rounds(static_cast<int32_t>(feeds_.size()));
       feeds_.push_back(rounds_run_);
+    } else if (OfBranch()) {
+      new_options_.set_only_rounds(static_cast<int32_t>(feeds_.size()));
+      feeds_.push_back(FeedAt(options_.only_rounds()));
     }
     for (const auto& [scan, first] : firsts_) {
       new_options_.mutable_scan(scan)->set_first(static_cast<int32_t>(feeds_.size()));

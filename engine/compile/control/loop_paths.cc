@@ -40,6 +40,12 @@ class PathFinder {
       if (absl::c_none_of(node.inputs, [&](ValueId v) { return v.valid() && reached[Index(v)]; })) continue;
       for (const ValueId output : node.outputs) reached[Index(output)] = IsFloating(body_.type(output).dtype);
     }
+    // The body of a branch that is not taken hands on what it got.
+    for (const proto::NormalLoop::Carry& carry : options_.carry()) {
+      const ValueId output = OutputAt(carry.output());
+      if (options_.has_only_rounds() && paths_.active[static_cast<size_t>(carry.input())])
+        reached[Index(output)] = true;
+    }
     return reached;
   }
 

@@ -13,6 +13,10 @@ namespace snug::core {
 namespace {
 
 std::string ChoiceText(const LoopChoice& loop, const Compiled& compiled) {
+  if (loop.of_branch) {
+    return absl::StrCat("body \"", loop.name, "\" of a branch: ", loop.nodes, loop.nodes == 1 ? " node" : " nodes",
+                        ", which run if it is taken\n");
+  }
   std::string text = absl::StrCat("loop \"", loop.name, "\": ", loop.bound ? "at most " : "", loop.rounds,
                                   loop.rounds == 1 ? " round of " : " rounds of ", loop.nodes,
                                   loop.nodes == 1 ? " node, " : " nodes, ", loop.rolled ? "rolled" : "unrolled");
@@ -73,7 +77,8 @@ void WriteLoops(const Compiled& compiled, Json& json) {
   json.Key("loops").Array();
   for (const LoopChoice& loop : compiled.loops) {
     json.Object().Key("name").String(loop.name).Key("rounds").Number(loop.rounds).Key("nodes").Number(loop.nodes);
-    json.Key("bound").Bool(loop.bound).Key("rolled").Bool(loop.rolled).Key("chunk").Number(loop.chunk);
+    json.Key("bound").Bool(loop.bound).Key("rolled").Bool(loop.rolled).Key("of_branch").Bool(loop.of_branch);
+    json.Key("chunk").Number(loop.chunk);
     json.Key("stash_bytes").Number(loop.stash_bytes).Key("chunk_stash_bytes").Number(loop.chunk_stash_bytes).End();
   }
   json.End();

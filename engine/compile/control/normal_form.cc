@@ -66,24 +66,39 @@ class Normalizer {
   }
 
   absl::StatusOr<std::vector<ValueId>> Normalize(NodeId id) {
-    const size_t before = choices_->size();
     const std::string name = absl::StrCat(around_, graph_.node(id).name);
-    if (graph_.node(id).op == "loop") choices_->push_back({.name = name});
+    if (graph_.node(id).op == "loop") return NormalizeLoop(id, name);
     std::vector<Graph> bodies;
+    std::vector<LoopChoice> choices;
+    std::vector<size_t> places;  // how many loops were before each body
     for (const auto& subgraph : graph_.node(id).subgraphs) {
       Graph body = *subgraph;
-      // Bodies of a branch are copied into the graph, and their nodes named after their numbers.
-      const std::string inside =
-          graph_.node(id).op == "loop" ? absl::StrCat(name, "/") : absl::StrCat(name, "/", bodies.size(), "/");
-      SNUG_RETURN_IF_ERROR(Normalizer(body, registry_, control_, inside, choices_).Run().status());
+      const std::string of_body = absl::StrCat(name, "/", bodies.size());
+      places.push_back(choices_->size());
+      SNUG_RETURN_IF_ERROR(Normalizer(body, registry_, control_, absl::StrCat(of_body, "/"), choices_).Run().status());
+      choices.push_back({.name = of_body,
+                         .rounds = 1,
+                         .nodes = std::max<int64_t>(CountUnrolled(body), 1),
+                         .rolled = true,
+                         .bound = true,
+                         .of_branch = true});
       bodies.push_back(std::move(body));
     }
-    if (graph_.node(id).op == "loop") return Loop(id, std::move(bodies[0]), before);
     graph_.SetInsertionPoint(id);
-    return SpreadBranch(builder_, id, bodies, control_.training);
+    if (!RunsTakenBodyAlone(graph_, id, bodies, registry_, control_.rule)) {
+      return SpreadBranch(builder_, id, bodies, control_.training);
+    }
+    for (size_t k = bodies.size(); k-- > 0;) {
+      choices_->insert(choices_->begin() + static_cast<int64_t>(places[k]), std::move(choices[k]));
+    }
+    return RunTakenBody(builder_, id, std::move(bodies));
   }
 
-  absl::StatusOr<std::vector<ValueId>> Loop(NodeId id, Graph body, size_t choice) {
+  absl::StatusOr<std::vector<ValueId>> NormalizeLoop(NodeId id, const std::string& name) {
+    const size_t choice = choices_->size();
+    choices_->push_back({.name = name});
+    Graph body = *graph_.node(id).subgraphs[0];
+    SNUG_RETURN_IF_ERROR(Normalizer(body, registry_, control_, absl::StrCat(name, "/"), choices_).Run().status());
     proto::LoopNode imported = graph_.node(id).options.Get<proto::LoopNode>();
     proto::NormalLoop options;
     options.set_rounds(imported.rounds());

@@ -1,6 +1,7 @@
 // Puts loops and branches into the form that the stages after it understand.
 //
-// A branch becomes all its bodies, and choices of what they put out. A loop stays a node. In its normal form:
+// A branch becomes all its bodies, and choices of what they put out, or loops of which only the one that is taken runs
+// (branch.h). A loop stays a node. In its normal form:
 //
 //   * input i of the node feeds input i of the body, and every port says what it is (proto::LoopNode): captured,
 //   carried,

@@ -44,7 +44,7 @@ RolledLoop::RolledLoop(const Graph& graph, const Node& node, Compiled body)
   const auto& options = node.options.Get<proto::NormalLoop>();
   rounds_ = options.rounds();
   backwards_ = options.backwards();
-  key_ = options.key();
+  if (options.has_key()) key_ = options.key();
   if (options.has_goes_on()) goes_on_ = options.goes_on();
   if (options.has_rounds_run()) rounds_run_ = options.rounds_run();
   if (options.has_only_rounds()) only_rounds_ = options.only_rounds();
@@ -248,7 +248,9 @@ void RolledLoop::FindRings() {
     if (places == 0) continue;
     made.ring.assign(static_cast<size_t>(places), std::numeric_limits<int64_t>::min());
     for (const Carry& carry : carries_) {
-      if (!ends_known() || carry.made != static_cast<int>(m) || carry.result < 0 || carry.age > rounds_) continue;
+      // Of a loop that runs once or not at all, the round that there may be is the last one.
+      const bool last_known = ends_known() || rounds_ == 1;
+      if (!last_known || carry.made != static_cast<int>(m) || carry.result < 0 || carry.age > rounds_) continue;
       int64_t& place = made.ring[static_cast<size_t>((rounds_ - carry.age) % places)];
       if (place == std::numeric_limits<int64_t>::min()) place = -1 - carry.result;
     }
@@ -352,7 +354,7 @@ absl::Status RolledLoop::RunRound(const KernelContext& k, State& s, int64_t n, i
     Point(s, made.buffer, s.made[m]);
   }
   const Executable& body = body_->executable;
-  const uint64_t shift = k.random_id() + RandomShift(key_, round);
+  const uint64_t shift = k.random_id() + (key_.has_value() ? RandomShift(*key_, round) : 0);
   for (size_t i = 0; i < body.steps.size(); ++i) {
     const Step& step = body.steps[i];
     void* const* const pointers = s.table + first_pointer_[i];

@@ -25,6 +25,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,7 +148,7 @@ class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
   std::unique_ptr<const Compiled> body_;
   int64_t rounds_ = 0;
   bool backwards_ = false;
-  uint64_t key_ = 0;
+  std::optional<uint64_t> key_;  // of the random numbers of its rounds; without one they are those of the body
   int goes_on_ = -1, rounds_run_ = -1, only_rounds_ = -1;
   int64_t mask_bytes_ = 0;
   std::vector<Input> inputs_;

@@ -7,18 +7,28 @@ A case is KIND:LAYERS:WIDTH:LENGTH:BATCH, such as lstm:1:256:100:32. Both sides 
 layers of the width of what they read, a mean squared error of all outputs, SGD with momentum. The programs take turns in
 every round; what is printed is the median over all steps of all rounds, and the most memory that each process had.
 --disable-passes shows what a pass brings. Two runs at once, or a build beside, make the numbers worthless.
+
+    bench/recurrent_bench.py --plan [CASE...]
+
+plans the memory of a step in place of timing it, with sequences laid out with their steps first: all that gradients read
+is kept, or rounds are computed anew by limits for that or by the square root of their number.
 """
 
 import argparse
 import datetime
+import json
 import pathlib
+import resource
 import statistics
+import subprocess
 import tempfile
 
 import step_bench
 
 USUAL = ["lstm:1:256:64:32", "lstm:1:256:100:32", "lstm:2:256:100:32", "gru:1:256:64:32", "gru:1:256:100:32",
          "gru:2:256:100:32"]
+PLANNED = ["lstm:4:1024:1000:64"]
+WAYS = [[], *([f"--stash-limit={limit}"] for limit in ("4GB", "1GB", "300MB", "150MB")), ["--recompute-rounds=-1"]]
 
 LSTM = """
 block {{ name: "cell" input: "x" input: "h" input: "c"
@@ -57,18 +67,23 @@ block {{ name: "cell" input: "x" input: "h"
 """
 
 
-def network(kind, layers, width, length, batch):
+def network(kind, layers, width, length, batch, steps_first=False):
     states = ["h", "c"] if kind == "lstm" else ["h"]
     text = f'name: "{kind}"\nbatch: {batch}\n' + (LSTM if kind == "lstm" else GRU).format(four=4 * width, three=3 * width)
+    dims = f"dim: [{length}, {batch}, {width}]" if steps_first else f"dim: [{length}, {width}]"
     for name in ("x", "target"):
-        text += f'input {{ name: "{name}" shape {{ dim: [{length}, {width}] }} }}\n'
-    text += f'layer {{ name: "zeros" input: "x" state {{ dim: {width} }} }}\n'
+        text += f'input {{ name: "{name}" {"no_batch: true " if steps_first else ""}shape {{ {dims} }} }}\n'
+    if steps_first:
+        text += f'input {{ name: "zeros" shape {{ dim: {width} }} }}\n'
+    else:
+        text += f'layer {{ name: "zeros" input: "x" state {{ dim: {width} }} }}\n'
     carries = " ".join(f'carry {{ input: "{s}" output: "{s}_next" }}' for s in states)
+    axis = " axis: 0" if steps_first else ""
     below = "x"
     for i in range(layers):
         inputs = ", ".join(f'"{name}"' for name in [below] + ["zeros"] * len(states))
-        text += (f'layer {{ name: "layer{i}" input: [{inputs}] loop {{ body: "cell" scan {{ input: "x" }} {carries} '
-                 f'collect {{ output: "h_next" }} }} }}\n')
+        text += (f'layer {{ name: "layer{i}" input: [{inputs}] loop {{ body: "cell" scan {{ input: "x"{axis} }} {carries} '
+                 f'collect {{ output: "h_next"{axis} }} }} }}\n')
         below = f"layer{i}:{len(states)}"
     text += f'layer {{ name: "loss" input: "{below}" input: "target" mean_squared_error {{}} }}\nobjective: "loss"\n'
     return text + "optimizer { learning_rate: 0.01 sgd { momentum: 0.9 } }\n"
@@ -101,6 +116,30 @@ def measure(case, args):
     return [(1e3 * statistics.median(program.seconds), 1e-6 * program.peak_bytes) for program in programs]
 
 
+def show(head, cells):
+    print("  ".join(cell.rjust(max(6, len(title))) for cell, title in zip(cells, head)), flush=True)
+
+
+def plan(case, args):
+    """A table of what a step of the network takes, by what is computed anew."""
+    head = ["rounds anew".ljust(21), "stashes MB", "total MB", "above the bound", "CPU s", "chunks"]
+    show(head, head)
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "network.pbtxt"
+        file.write_text(network(*case, steps_first=True))
+        for flags in WAYS:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            done = subprocess.run([str(args.snug), "plan", str(file), "--json", *flags], stdout=subprocess.PIPE, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            found = json.loads(done.stdout)
+            stashes = sum(loop["stash_bytes"] for loop in found["loops"])
+            stashes += max(loop["chunk_stash_bytes"] for loop in found["loops"])
+            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            chunks = " ".join(str(loop["chunk"]) for loop in found["loops"])
+            show(head, [" ".join(flags) or "none", f"{stashes * 1e-6:.0f}", f"{found['total'] * 1e-6:.0f}",
+                        f"{found['gap'] / found['lower_bound']:.4%}", f"{seconds:.2f}", chunks])
+
+
 def case_of(text):
     kind, *numbers = text.split(":")
     if kind not in ("lstm", "gru") or len(numbers) != 4:
@@ -111,6 +150,7 @@ def case_of(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", type=case_of, help=f"unless named: {' '.join(USUAL)}")
+    parser.add_argument("--plan", action="store_true", help=f"plan memory; the case unless named: {PLANNED[0]}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each program in each round")
     parser.add_argument("--threads", type=int, default=2)
@@ -119,17 +159,20 @@ def main():
     parser.add_argument("--python", type=pathlib.Path, default=step_bench.ROOT / "build/bench_venv/bin/python")
     parser.add_argument("--markdown", type=pathlib.Path, help="write the table there")
     args = parser.parse_args()
+    if args.plan:
+        for case in args.cases or map(case_of, PLANNED):
+            plan(case, args)
+        return
     if not args.python.exists():
         parser.error(f"no PyTorch in {args.python}: run tools/setup --bench, or name another --python")
     head = ["kind", "layers", "width", "length", "batch", "snug ms", "torch ms", "torch / snug", "snug MB", "torch MB"]
-    show = lambda cells: print("  ".join(cell.rjust(max(6, len(title))) for cell, title in zip(cells, head)), flush=True)
-    show(head)
+    show(head, head)
     rows = []
     for case in args.cases or map(case_of, USUAL):
         (ours, our_mb), (theirs, their_mb) = measure(case, args)
         rows.append([*map(str, case), f"{ours:.3g}", f"{theirs:.3g}", f"{theirs / ours:.2f}", f"{our_mb:.0f}",
                      f"{their_mb:.0f}"])
-        show(rows[-1])
+        show(head, rows[-1])
         if args.markdown:
             lines = [f"{step_bench.machine()}; {args.threads} threads; commit {step_bench.commit()}; "
                      f"{datetime.date.today()}; PyTorch {args.torch_version}; {args.rounds} rounds of "

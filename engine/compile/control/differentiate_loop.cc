@@ -356,20 +356,21 @@ class LoopDifferentiator {
       }
       if (summed_.IsSumOfRows(gradient)) continue;
       SNUG_ASSIGN_OR_RETURN(ValueId part, InGradient(gradient));
-      const ValueType type = gradient_.type(part);
-      const bool widens = !OfBranch() && type.dtype == DType::kBFloat16;
-      const ValueType sum_type{widens ? DType::kFloat32 : type.dtype, type.shape, {}};
       const std::string name = absl::StrCat("d(", body_.value(InputAt(port)).name, ")");
+      if (OfBranch()) {  // the round's part is all of it, and what is collected is zero where no round has run
+        results_.emplace_back(port, AddCollect(name, part, /*axis=*/0, /*reverse=*/false, /*stash=*/false));
+        continue;
+      }
+      const ValueType type = gradient_.type(part);
+      const bool widens = type.dtype == DType::kBFloat16;
+      const ValueType sum_type{widens ? DType::kFloat32 : type.dtype, type.shape, {}};
       SNUG_ASSIGN_OR_RETURN(const ValueId zeros, around_.Fill(sum_type.dtype, sum_type.shape, 0, name));
       if (widens) {
         SNUG_ASSIGN_OR_RETURN(part, inner.Cast(part, sum_type.dtype, absl::StrCat(name, "/float32")));
       }
       proto::NormalLoop::Carry& carry = *new_options_.add_carry();
       carry.set_input(AddInput(absl::StrCat(name, "/before"), sum_type, zeros));
-      ValueId sum = part;
-      if (!OfBranch()) {
-        SNUG_ASSIGN_OR_RETURN(sum, inner.Sum({NewInput(carry.input()), part}, name));
-      }
+      SNUG_ASSIGN_OR_RETURN(const ValueId sum, inner.Sum({NewInput(carry.input()), part}, name));
       carry.set_output(AddOutput(name, sum));
       carry.set_result(AddResult(sum_type));
       results_.emplace_back(port, carry.result());
@@ -519,6 +520,7 @@ class LoopDifferentiator {
   absl::StatusOr<ValueId> OfWhole(ValueId gradient, int port) {
     const proto::NormalLoop::Along* const scan = ScanOf(port);
     const Shape& whole = graph_.type(FeedAt(port)).shape;
+    if (OfBranch() && !IsCarry(port)) return around_.Reshape(gradient, whole, absl::StrCat("input", port, "/once"));
     if (scan == nullptr || scan->stash() || graph_.type(gradient).shape == whole) return gradient;
     const int axis = scan->axis();
     const int64_t begin = scan->reverse() ? whole[axis] - graph_.type(gradient).shape[axis] : 0;

@@ -58,6 +58,12 @@ std::string StashText(const Compiled& compiled) {
     if (!HasStash(loop)) continue;
     kept += loop.stash_bytes;
     at_once = std::max(at_once, loop.chunk_stash_bytes);
+    if (loop.of_branch) {
+      absl::StrAppend(&text, "stash of body \"", loop.name, "\": ", loop.stash_bytes, " bytes");
+      if (loop.chunk_stash_bytes > 0) absl::StrAppend(&text, ", and ", loop.chunk_stash_bytes, " of loops in it");
+      absl::StrAppend(&text, "\n");
+      continue;
+    }
     const std::string rounds = absl::StrCat(loop.bound ? "at most " : "", loop.rounds, " rounds");
     absl::StrAppend(&text, "stash of loop \"", loop.name, "\": ");
     if (loop.chunk > 0) {
@@ -69,7 +75,7 @@ std::string StashText(const Compiled& compiled) {
       absl::StrAppend(&text, "\n");
     }
   }
-  if (!text.empty()) absl::StrAppend(&text, "stashes of loops: ", kept + at_once, " bytes at most\n");
+  if (!text.empty()) absl::StrAppend(&text, "stashes of loops and branches: ", kept + at_once, " bytes at most\n");
   return text;
 }
 

@@ -15,7 +15,8 @@ LoopSlices SlicesAlong(const ValueType& whole, int64_t slice_places, int axis, b
   slices.block_bytes = place_bytes * slice_places;
   slices.block_stride = place_bytes * slices.places;
   const bool begins_where_values_may = !reverse || slices.block_stride % alignment == 0;
-  slices.in_place = slices.blocks == 1 && slices.block_bytes % alignment == 0 && begins_where_values_may;
+  const bool all_begin_there = slices.block_bytes % alignment == 0 || slices.places == slice_places;  // or there is one
+  slices.in_place = slices.blocks == 1 && all_begin_there && begins_where_values_may;
   return slices;
 }
 

@@ -1,6 +1,6 @@
 // Reads images as a training does, on one reader or more, and prints how many a second:
 //   image_reading DIRECTORY SIZE READERS SECONDS [CACHE]
-// bench/image_bench.py runs it beside torchvision and djpeg.
+// bench/image_bench.py runs it beside torchvision and beside decoding alone.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -93,7 +93,7 @@ absl::Status LockWhileOpen(const std::string& path, int file) {
 }  // namespace
 
 bool MetricsFile::IsReserved(absl::string_view metric) {
-  constexpr absl::string_view kOwn[] = {"kind", "step", "epoch", "learning_rate", "seconds"};
+  constexpr absl::string_view kOwn[] = {"kind", "step", "epoch", "learning_rate", "seconds", "waited"};
   return std::find(std::begin(kOwn), std::end(kOwn), metric) != std::end(kOwn);
 }
 
@@ -138,9 +138,11 @@ absl::Status MetricsFile::Write(const std::string& json) {
 }
 
 absl::Status MetricsFile::Step(const Trainer::StepReport& report) {
-  return Write(MetricsJson(
-      kStep, report.step, report.metrics,
-      {{"epoch", static_cast<double>(report.epoch)}, {"learning_rate", report.rate}, {"seconds", report.seconds()}}));
+  return Write(MetricsJson(kStep, report.step, report.metrics,
+                           {{"epoch", static_cast<double>(report.epoch)},
+                            {"learning_rate", report.rate},
+                            {"seconds", report.seconds()},
+                            {"waited", report.waited_seconds()}}));
 }
 
 absl::Status MetricsFile::Change(const OptionChange& change) {

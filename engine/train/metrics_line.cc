@@ -51,6 +51,8 @@ absl::Status Parse(absl::string_view text, MetricsLine* line) {
       line->rate = *value;
     } else if (key == "seconds") {
       line->seconds = *value;
+    } else if (key == "waited") {
+      line->waited = *value;
     } else if (line->metrics.size() < kMostMetrics && key.size() <= kLongestName) {
       line->metrics.emplace_back(key, *value);
     }

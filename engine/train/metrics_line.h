@@ -14,8 +14,9 @@ struct MetricsLine {
   bool evaluation = false;  // or a step
   bool change = false;      // of an option, which run.json tells more of
   int64_t step = 0, epoch = 0;
-  double rate = 0;     // the learning rate; 0 where none is said
-  double seconds = 0;  // how long the step or the evaluation took
+  double rate = 0;                    // the learning rate; 0 where none is said
+  double seconds = 0;                 // how long the step or the evaluation took
+  std::optional<double> waited = {};  // how many of them the step waited for data; earlier versions did not say
   // NaN for what was not finite. What is no number is left out.
   Metrics metrics;
 };

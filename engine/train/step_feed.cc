@@ -10,6 +10,7 @@
 #include "engine/base/bfloat16.h"
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
+#include "engine/run/executors/executor.h"
 
 namespace snug::core {
 
@@ -55,7 +56,10 @@ absl::Status StepFeed::Read(int64_t step) {
   if (batch_ != nullptr && step == batch_step_) return absl::OkStatus();
   if (!(loader_.position() == PositionOf(step))) SNUG_RETURN_IF_ERROR(Seek(step));
   batch_ = nullptr;
-  SNUG_ASSIGN_OR_RETURN(batch_, loader_.Next());
+  const int64_t begin = MonotonicNanoseconds();
+  const absl::StatusOr<const Batch*> batch = loader_.Next();
+  waited_ns_ += MonotonicNanoseconds() - begin;
+  SNUG_ASSIGN_OR_RETURN(batch_, batch);
   batch_step_ = step;
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/run/session/program.h"
@@ -63,6 +64,8 @@ class StepFeed {
   void BeginAt(int64_t batch) { first_ = batch; }
   // Makes `step` the next one, whatever was fed.
   absl::Status Seek(int64_t step);
+  // For how long batches were waited for that were not read yet, in all that was fed since this was last asked.
+  int64_t TakeWaitedNanoseconds() { return std::exchange(waited_ns_, 0); }
 
  private:
   LoaderPosition PositionOf(int64_t step) const;
@@ -76,6 +79,7 @@ class StepFeed {
   int64_t first_ = 0;             // the batch of step 0
   const Batch* batch_ = nullptr;  // the batch of the step that was read last
   int64_t batch_step_ = -1;
+  int64_t waited_ns_ = 0;
   int64_t ahead_ = -1;  // the part that was fed before its turn, numbered through all steps; -1: none
   absl::Status ahead_status_;
 };

@@ -14,6 +14,13 @@
 #include "proto/train.pb.h"
 
 namespace snug::core {
+namespace {
+
+// To find that a run is over takes less; the rest of one that goes on mostly takes more.
+constexpr int64_t kAtOnceNs = 50'000;
+
+}  // namespace
+
 Trainer::Trainer(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                  const proto::Training& training, TrainingData data, TrainerOptions options)
     : network_(network),
@@ -246,12 +253,16 @@ absl::Status Trainer::RunMicroBatch(int64_t part, const std::function<void()>& m
   SNUG_RETURN_IF_ERROR(SetDraw(*session_, part, parts));
   SNUG_RETURN_IF_ERROR(step_feed_->Feed(step_, part));
   report->run_ns = MonotonicNanoseconds();
+  report->waited_ns += step_feed_->TakeWaitedNanoseconds();
   SNUG_RETURN_IF_ERROR(session_->Begin(program));
   if (part == 0) meanwhile();
   if (step_ + 1 < steps_ || part + 1 < parts) step_feed_->FeedAhead(step_, part);
   // The next run must wait until this one's loss is known: after a loss that is not finite nothing may change.
+  const int64_t finish_ns = MonotonicNanoseconds();
   SNUG_RETURN_IF_ERROR(session_->Finish());
   report->fetch_ns = MonotonicNanoseconds();
+  const int64_t waited_beside = step_feed_->TakeWaitedNanoseconds();
+  if (report->fetch_ns - finish_ns < kAtOnceNs) report->waited_ns += waited_beside;
   SNUG_ASSIGN_OR_RETURN(const Metrics metrics, MetricsOf(network_, session_->program(program)));
   if (!std::isfinite(metrics[0].second)) return NotFinite(part);
   if (part == 0) report->metrics.resize(metrics.size());

@@ -63,8 +63,12 @@ class Trainer {
     // When each phase of the last micro-batch began. What was uploaded ahead was fed while the run before was under
     // way.
     int64_t feed_ns = 0, run_ns = 0, fetch_ns = 0;
+    // For how long the step waited for its batch, because the readers were not through with it. What is uploaded ahead
+    // is waited for beside a run: this counts where the run was over first, as a whole, which is the most it can be.
+    int64_t waited_ns = 0;
     Metrics metrics;  // means over the micro-batches
 
+    double waited_seconds() const { return static_cast<double>(waited_ns) * 1e-9; }
     double seconds() const { return static_cast<double>(end_ns - begin_ns) * 1e-9; }
   };
   struct EvaluationReport {

@@ -167,7 +167,7 @@ class ComparePageTest(Comparing):
         self.assertNotIn("http", page.replace("http://www.w3.org/2000/svg", ""))
         self.browser.open(f"file://{self.folder / 'c.html'}")
         self.assertEqual(len(self.curves("loss")), 6)
-        for name in ("loss", "accuracy", "learning rate", "samples a second"):
+        for name in ("loss", "accuracy", "learning rate", "samples a second", "waited for data, %"):
             self.assertTrue(self.curves(name), name)
         text = self.browser.run("return document.body.innerText")
         self.assertIn("--learning-rate", text)

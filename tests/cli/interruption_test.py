@@ -84,7 +84,7 @@ class Interrupted(unittest.TestCase):
                 continue
             content = path.read_bytes()
             if path.name == "metrics.jsonl":
-                content = [{**json.loads(line), "seconds": 0} for line in content.splitlines()]
+                content = [{**json.loads(line), "seconds": 0, "waited": 0} for line in content.splitlines()]
             files[str(path.relative_to(output))] = content
         return files
 

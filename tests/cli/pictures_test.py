@@ -1,7 +1,9 @@
 """`snug train --data=images`: pictures in folders, from files to a trained network."""
 
 import json
+import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -69,6 +71,34 @@ class PicturesTest(SnugTest):
         self.assertEqual(judged["metrics"]["accuracy"], 1)
         self.run_snug(*self.arguments("three", "--data-readers=3"))
         self.assertEqual(self.checkpoint("one"), self.checkpoint("three"))
+
+    def test_how_long_steps_waited_for_data_is_said(self):
+        """Large pictures and a small network: a step takes less time than its batch does."""
+        self.needs_libraries()
+        large = png([[(x % 256, y % 256, (x * y) % 256) for x in range(600)] for y in range(600)])
+        for name in COLOURS:
+            (self.folder / "large" / name).mkdir(parents=True)
+            for i in range(4):
+                (self.folder / "large" / name / f"{i}.png").write_bytes(large)
+        flags = (f"--data-images-directory={self.folder / 'large'}", "--batch=10", "--epochs=20",
+                 "--data-held-back=0", "--evaluate-every=0")
+        said = self.run_snug(*self.arguments("slow", *flags)).stdout
+        self.assertRegex(said, r"\d+ samples/s \(\d+ % waiting for data\)  ")
+        shares = [int(share) for share in re.findall(r"(?m)^data +(\d+) % of the time in steps was waited for them", said)]
+        self.assertEqual(len(shares), 1, said)
+        self.assertTrue(20 <= shares[0] <= 100, said)
+        processors = len(os.sched_getaffinity(0))
+        if processors > 1:
+            self.assertIn(" % of the time in steps was waited for them: --data-readers=2 may help\n", said)
+        readers = f"--data-readers={processors}"
+        said = self.run_snug(*self.arguments("readers", *flags, readers)).stdout
+        if " was waited for them" in said:  # or all processors were fast enough together
+            self.assertIn(" was waited for them: --data-images-cache=FILE may help\n", said)
+        lines = [json.loads(line) for line in (self.folder / "slow/metrics.jsonl").read_text().splitlines()]
+        steps = [line for line in lines if line["kind"] == "step"]
+        self.assertTrue(all(0 <= line["waited"] <= line["seconds"] for line in steps))
+        share = sum(line["waited"] for line in steps) / sum(line["seconds"] for line in steps)
+        self.assertAlmostEqual(100 * share, shares[0], delta=1)
 
     def test_a_cache_is_made_once(self):
         self.needs_libraries()

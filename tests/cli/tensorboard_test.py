@@ -106,6 +106,9 @@ class TensorBoardTest(SnugTest):
         speed = scalars.pop("rate/samples_per_second")
         self.assertEqual([step for step, _ in speed], [step for step, _ in expected["loss/training"]])
         self.assertTrue(all(value > 0 for _, value in speed))
+        waited = scalars.pop("rate/waited_for_data")
+        self.assertEqual([step for step, _ in waited], [step for step, _ in speed])
+        self.assertTrue(all(0 <= value <= 1 for _, value in waited))
         self.assertEqual({tag: values for tag, values in scalars.items() if not tag.startswith("memory/")}, expected)
 
     def expect_histograms(self, output, found, steps):

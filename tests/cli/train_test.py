@@ -315,7 +315,7 @@ class Train(unittest.TestCase):
     def test_a_metric_may_not_be_called_as_a_number_of_every_line(self):
         with open(MLP, encoding="utf-8") as file:
             network = file.read()
-        for name in ("kind", "step", "epoch", "learning_rate", "seconds"):
+        for name in ("kind", "step", "epoch", "learning_rate", "seconds", "waited"):
             with self.subTest(name=name):
                 changed = network.replace('"accuracy"', f'"{name}"')
                 with open(self.path("net.pbtxt"), "w", encoding="utf-8") as file:

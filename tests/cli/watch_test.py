@@ -126,7 +126,7 @@ class WatchPageTest(Watching):
         first_step = self.step()
         wait_until(lambda: self.step() > first_step and self.drawn("training") != first, "a curve that grows")
         wait_until(lambda: self.drawn("evaluation") >= 2, "evaluations")
-        for said in ("loss", "accuracy", "learning rate", "samples a second", "memory", "--batch"):
+        for said in ("loss", "accuracy", "learning rate", "samples a second", "waited for data", "memory", "--batch"):
             self.assertIn(said, self.text() + self.browser.run("return document.querySelector('#options').textContent"))
         self.assertGreater(wait_until(lambda: self.browser.run("return document.getElementById('plan').naturalWidth"), "the picture of the plan"), 100)
 

@@ -247,6 +247,38 @@ TEST_F(RunFollowerTest, ATrainingThatEndsIsNotGoneForAMoment) {
   EXPECT_EQ(gone, 0);
 }
 
+TEST_F(RunFollowerTest, KnowsHowMuchOfTheTimeDataWereWaitedFor) {
+  MakeFolder();
+  RunFollower run(folder_);
+  Append(StepLine(1, 2));  // of a version that did not say
+  run.Poll();
+  EXPECT_FALSE(run.waited_share().has_value());
+  EXPECT_EQ(run.Find(Kind::kWaited), nullptr);
+  std::vector<MetricsFile::Line> kept;
+  const auto file = MetricsFile::Open(folder_.metrics(), 1, &kept);
+  ASSERT_TRUE(file.ok());
+  for (const int64_t step : {2, 3}) {
+    const int64_t waited_ns = step == 2 ? 250'000'000 : 0;
+    ASSERT_TRUE(
+        (*file)
+            ->Step({.step = step, .steps = 4, .end_ns = 500'000'000, .waited_ns = waited_ns, .metrics = {{"loss", 1}}})
+            .ok());
+  }
+  run.Poll();
+  EXPECT_EQ(run.waited_share(), 0.25);
+  const RunFollower::Curve* const waited = run.Find(Kind::kWaited);
+  ASSERT_NE(waited, nullptr);
+  ASSERT_EQ(waited->points.points().size(), 2u);
+  EXPECT_EQ(waited->points.points()[0].mean, 50);
+  EXPECT_EQ(waited->points.points()[1].mean, 0);
+  EXPECT_EQ(run.Find(Kind::kTraining, "waited"), nullptr);
+  for (const char* const no_share : {"-1", "7", "null", "1e300"}) {
+    Append(absl::StrFormat("{\"kind\": \"step\", \"step\": 4, \"seconds\": 1, \"waited\": %s}\n", no_share));
+    run.Poll();
+    EXPECT_FALSE(run.waited_share().has_value()) << no_share;
+  }
+}
+
 TEST_F(RunFollowerTest, KnowsWhoRunsAndWhoEnded) {
   MakeFolder();
   RunRecord record{.network = "n", .batch = 8, .steps = 4};

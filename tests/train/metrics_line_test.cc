@@ -20,10 +20,19 @@ TEST(MetricsLine, IsReadAsItIsWritten) {
   EXPECT_EQ(line->epoch, 1);
   EXPECT_EQ(line->rate, 0.1);
   EXPECT_EQ(line->seconds, 0.002);
+  EXPECT_FALSE(line->waited.has_value());  // as earlier versions wrote it
   ASSERT_EQ(line->metrics.size(), 2u);
   EXPECT_EQ(line->metrics[0], (std::pair<std::string, double>("loss", 0.25)));
   EXPECT_TRUE(std::isnan(line->metrics[1].second));
   EXPECT_TRUE(ParseMetricsLine(R"({"kind": "evaluation", "step": 7, "loss": -1})")->evaluation);
+}
+
+TEST(MetricsLine, HowLongDataWereWaitedForIsNoMetric) {
+  const std::optional<MetricsLine> line =
+      ParseMetricsLine(R"({"kind": "step", "step": 7, "loss": 0.25, "seconds": 0.5, "waited": 0.125})");
+  ASSERT_TRUE(line.has_value());
+  EXPECT_EQ(line->waited, 0.125);
+  EXPECT_EQ(line->metrics.size(), 1u);
 }
 
 TEST(MetricsLine, AChangeIsNoStep) {

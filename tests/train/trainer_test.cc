@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/run/executors/executor.h"
 #include "engine/train/training_options.h"
 #include "proto/text_loader.h"
 #include "tests/run/train_util.h"
@@ -132,6 +133,48 @@ TEST(Trainer, ClassesThatCannotBeJudgedEndNoTraining) {
   EXPECT_FALSE(evaluations[0].judgement.has_value());
   EXPECT_THAT(evaluations[0].not_judged, HasSubstr("10001 classes are too many to be told apart"));
   EXPECT_EQ(evaluations[0].evaluation.samples, 32);
+}
+
+// Takes its time for each sample.
+class SlowDataset final : public Dataset {
+ public:
+  SlowDataset(std::shared_ptr<const Dataset> of, int64_t nanoseconds)
+      : Dataset(of->fields(), of->size()), of_(std::move(of)), nanoseconds_(nanoseconds) {}
+
+  absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
+    const int64_t end = MonotonicNanoseconds() + nanoseconds_;
+    while (MonotonicNanoseconds() < end) {
+    }
+    return of_->Read(sample, fields);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> of_;
+  int64_t nanoseconds_;
+};
+
+TEST(Trainer, TellsHowLongStepsWaitedForTheirBatches) {
+  constexpr int64_t kBatch = 4, kSlow = 20'000'000;
+  const LoadedNetwork loaded = LoadOrDie(DigitsNetwork("steps: 6 evaluate_every: 0", 64));
+  const proto::Training& training = loaded.network.training();
+  absl::StatusOr<TrainingData> data = OpenData(training.data(), loaded.network, 1);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  data->training = std::make_shared<const SlowDataset>(data->training, kSlow);
+  TrainerOptions options;
+  options.compile.batch = kBatch;
+  const auto trainer =
+      Trainer::Create(loaded.network, loaded.source_map, OpRegistry::Builtin(), training, *std::move(data), options);
+  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+  int64_t waited = 0;
+  const absl::Status status = (*trainer)->Run({.step = [&](const Trainer::StepReport& report) {
+    EXPECT_GE(report.waited_ns, 0);
+    EXPECT_LE(report.waited_ns, report.end_ns - report.begin_ns);
+    waited += report.waited_ns;
+    return absl::OkStatus();
+  }});
+  ASSERT_TRUE(status.ok()) << status.message();
+  // One reader takes 80 ms for a batch. Of the six that are trained on it may have read some before the first step.
+  EXPECT_GE(waited, kBatch * kSlow);
 }
 
 TEST(Trainer, ResumedIsAsUninterrupted) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,15 @@ void PrintMemory(const Trainer& trainer, std::FILE* out) {
   absl::FPrintF(out, "\n");
 }
 
+// What may help where steps wait for data.
+std::string WhatReadsFaster(const proto::Data& data) {
+  const auto processors = static_cast<int64_t>(std::thread::hardware_concurrency());
+  if (data.readers() < processors) {
+    return absl::StrCat(": --data-readers=", std::min(2 * data.readers(), processors), " may help");
+  }
+  return data.has_images() && !data.images().has_cache() ? ": --data-images-cache=FILE may help" : "";
+}
+
 void WriteMetrics(Json& json, absl::string_view key, const Metrics& metrics) {
   json.Key(key).Object();
   for (const auto& [name, value] : metrics) json.Key(name).Number(value);
@@ -91,6 +101,7 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   json.Key("micro_batches").Number(trainer.micro_batches());
   json.Key("steps").Number(trainer.step()).Key("finished").Bool(run.finished).Key("seconds").Number(run.seconds);
   json.Key("samples_per_second").Number(log.samples_per_second());
+  json.Key("waited_share").Number(log.waited_share());
   WriteMetrics(json, "training", log.last_step());
   WriteMetrics(json, "evaluation", log.last_evaluation());
   json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
@@ -253,6 +264,10 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
     }
     absl::PrintF("%s after %d steps, %.1f s, %.0f samples/s\n", run.finished ? "done" : "stopped", trainer->step(),
                  run.seconds, log->samples_per_second());
+    if (log->waits()) {
+      absl::PrintF("data       %.0f %% of the time in steps was waited for them%s\n", 100 * log->waited_share(),
+                   WhatReadsFaster(training.data()));
+    }
     if (const Progress& progress = trainer->progress(); progress.best_value().has_value()) {
       if (progress.ended()) {
         absl::PrintF("ended early: %d evaluations were no better than the best\n", training.best().patience());

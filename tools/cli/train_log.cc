@@ -77,9 +77,15 @@ double TrainLog::samples_per_second() const {
   return seconds_ <= 0 ? 0 : static_cast<double>(steps_ * options_.batch) / seconds_;
 }
 
+double TrainLog::waited_share() const { return seconds_ <= 0 ? 0 : waited_ / seconds_; }
+
+// Of a training of a few quick steps, the first batch alone would be more.
+bool TrainLog::waits() const { return waited_share() >= 0.01 && waited_ >= 0.1; }
+
 absl::Status TrainLog::Step(const Trainer::StepReport& report) {
   last_step_ = report.metrics;
   seconds_ += report.seconds();
+  waited_ += report.waited_seconds();
   ++steps_;
   Remember(MetricsFile::LineKind::kStep, report.step, report.metrics);
   SNUG_RETURN_IF_ERROR(file_->Step(report));
@@ -93,9 +99,10 @@ absl::Status TrainLog::Step(const Trainer::StepReport& report) {
     if (!last && report.step % every != 0) return absl::OkStatus();
   }
   const double left = seconds_ / static_cast<double>(steps_) * static_cast<double>(report.steps - report.step);
-  const std::string line = absl::StrFormat("epoch %d  step %d/%d%s  %.0f samples/s  %s left  %s", report.epoch + 1,
+  const std::string waited = waits() ? absl::StrFormat(" (%.0f %% waiting for data)", 100 * waited_share()) : "";
+  const std::string line = absl::StrFormat("epoch %d  step %d/%d%s  %.0f samples/s%s  %s left  %s", report.epoch + 1,
                                            report.step, report.steps, MetricsText(report.metrics), samples_per_second(),
-                                           Duration(left), ByteSize(options_.memory_bytes));
+                                           waited, Duration(left), ByteSize(options_.memory_bytes));
   std::fprintf(options_.out, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
   std::fflush(options_.out);
   line_open_ = terminal_;

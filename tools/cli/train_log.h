@@ -37,6 +37,9 @@ class TrainLog {
   const Metrics& last_step() const { return last_step_; }
   const Metrics& last_evaluation() const { return last_evaluation_; }
   double samples_per_second() const;
+  // How much of their time the steps waited for data, and whether that is worth a line.
+  double waited_share() const;
+  bool waits() const;
 
  private:
   explicit TrainLog(Options options);
@@ -49,7 +52,7 @@ class TrainLog {
   std::unique_ptr<MetricsFile> file_;
   std::vector<CurvePanel> panels_;  // one for each metric: single steps, evaluations
   Metrics last_step_, last_evaluation_;
-  double seconds_ = 0;
+  double seconds_ = 0, waited_ = 0;
   int64_t steps_ = 0;
   double shown_at_ = -1;  // when the line was last shown
   bool line_open_ = false;

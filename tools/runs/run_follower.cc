@@ -52,7 +52,7 @@ RunFollower::RunFollower(const RunFolder& folder, double stalled_after_seconds)
 void RunFollower::BeginAnew() {
   if (lines_ + unreadable_lines_ > 0) ++beginnings_;
   curves_.clear();
-  last_seconds_.clear();
+  last_times_.clear();
   last_bytes_.clear();
   torn_.clear();
   too_long_ = false;
@@ -185,13 +185,16 @@ void RunFollower::Take(const MetricsLine& line) {
     const bool timed = std::isfinite(line.seconds) && line.seconds > 0;
     if (timed) {
       training_seconds_ += line.seconds;
-      if (last_seconds_.size() == kStepsOfSpeed) last_seconds_.erase(last_seconds_.begin());
-      last_seconds_.push_back(line.seconds);
+      if (last_times_.size() == kStepsOfSpeed) last_times_.erase(last_times_.begin());
+      last_times_.push_back({.seconds = line.seconds, .waited = line.waited});
     }
     CurveOf(Kind::kLearningRate, "")->Add(line.step, training_seconds_, line.rate);
     if (timed && record_.has_value() && record_->batch > 0) {
       CurveOf(Kind::kSamplesPerSecond, "")
           ->Add(line.step, training_seconds_, static_cast<double>(record_->batch) / line.seconds);
+    }
+    if (timed && line.waited.has_value()) {
+      CurveOf(Kind::kWaited, "")->Add(line.step, training_seconds_, *line.waited / line.seconds * 100);
     }
   }
   for (const auto& [metric, value] : line.metrics) {
@@ -206,7 +209,7 @@ const RunFollower::Curve* RunFollower::Find(Kind kind, const std::string& metric
   return found == curves_.end() ? nullptr : &*found;
 }
 
-// Null where there are too many metrics already. The two curves that are no metric's come first, and have room.
+// Null where there are too many metrics already. The three curves that are no metric's come first, and have room.
 ThinCurve* RunFollower::CurveOf(Kind kind, const std::string& metric) {
   if (const Curve* const found = Find(kind, metric)) return const_cast<ThinCurve*>(&found->points);
   const bool of_metric = kind == Kind::kTraining || kind == Kind::kEvaluation;
@@ -217,9 +220,20 @@ ThinCurve* RunFollower::CurveOf(Kind kind, const std::string& metric) {
 
 double RunFollower::samples_per_second() const {
   double seconds = 0;
-  for (const double one : last_seconds_) seconds += one;
+  for (const StepTime& one : last_times_) seconds += one.seconds;
   if (seconds <= 0 || !record_.has_value()) return 0;
-  return static_cast<double>(record_->batch) * static_cast<double>(last_seconds_.size()) / seconds;
+  return static_cast<double>(record_->batch) * static_cast<double>(last_times_.size()) / seconds;
+}
+
+std::optional<double> RunFollower::waited_share() const {
+  double seconds = 0, waited = 0;
+  for (const StepTime& one : last_times_) {
+    if (!one.waited.has_value()) continue;
+    seconds += one.seconds;
+    waited += *one.waited;
+  }
+  const double share = waited / seconds;  // of the file's numbers, whatever they are
+  return seconds > 0 && share >= 0 && share <= 1 ? std::optional<double>(share) : std::nullopt;
 }
 
 double RunFollower::seconds_left() const {

@@ -33,8 +33,8 @@ const char* Name(RunState state);
 
 class RunFollower {
  public:
-  // What a curve is of.
-  enum class Kind : uint8_t { kTraining, kEvaluation, kLearningRate, kSamplesPerSecond };
+  // What a curve is of; kWaited: how many percent of their time steps waited for data.
+  enum class Kind : uint8_t { kTraining, kEvaluation, kLearningRate, kSamplesPerSecond, kWaited };
   struct Curve {
     Kind kind;
     std::string metric;  // of training and evaluation
@@ -69,6 +69,8 @@ class RunFollower {
   double seconds_since_change() const { return seconds_since_change_; }
   // Of the last steps; 0 where it cannot be known.
   double samples_per_second() const;
+  // How much of their time the last steps waited for data; nothing where that is not said.
+  std::optional<double> waited_share() const;
   double seconds_left() const;  // 0 where it cannot be known
 
  private:
@@ -88,9 +90,13 @@ class RunFollower {
   uint64_t device_ = 0, number_ = 0;
   int64_t offset_ = 0;
   std::string last_bytes_;
-  std::string torn_;                  // the line whose end has not come
-  bool too_long_ = false;             // that line is longer than any of ours
-  std::vector<double> last_seconds_;  // of single steps, the newest last
+  std::string torn_;       // the line whose end has not come
+  bool too_long_ = false;  // that line is longer than any of ours
+  struct StepTime {
+    double seconds = 0;
+    std::optional<double> waited = {};  // for data
+  };
+  std::vector<StepTime> last_times_;  // of single steps, the newest last
   std::vector<Curve> curves_;
   std::optional<RunRecord> record_;
   std::optional<ConfusionRecord> confusion_;

@@ -133,6 +133,7 @@ absl::Status EventLog::Step(const Trainer::StepReport& report) {
   for (const auto& [name, value] : report.metrics) AddNumber(absl::StrCat(name, "/training"), value, &summary);
   AddNumber("rate/learning_rate", report.rate, &summary);
   AddNumber("rate/samples_per_second", static_cast<double>(trainer_.batch()) / report.seconds(), &summary);
+  AddNumber("rate/waited_for_data", report.waited_seconds() / report.seconds(), &summary);
   return file_->Write(NewEvent(report.step).Message(kEventSummary, summary).bytes());
 }
 

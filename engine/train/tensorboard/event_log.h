@@ -26,7 +26,7 @@ class EventLog {
   static absl::StatusOr<std::unique_ptr<EventLog>> Open(const std::string& folder, Trainer& trainer,
                                                         const proto::Network& network);
 
-  // <metric>/training, rate/learning_rate and rate/samples_per_second.
+  // <metric>/training, rate/learning_rate, rate/samples_per_second and rate/waited_for_data, a share of the time.
   absl::Status Step(const Trainer::StepReport& report);
   // <metric>/evaluation, and parameters/<name>.
   absl::Status Evaluation(const Trainer::EvaluationReport& report);

@@ -47,6 +47,8 @@ const char* PanelOf(const RunFollower::Curve& curve) {
       return "learning rate";
     case RunFollower::Kind::kSamplesPerSecond:
       return "samples a second";
+    case RunFollower::Kind::kWaited:
+      return "waited for data, %";
     default:
       return curve.metric.c_str();
   }

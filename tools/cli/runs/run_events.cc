@@ -29,9 +29,11 @@ const char* KindName(runs::RunFollower::Kind kind) {
     case runs::RunFollower::Kind::kLearningRate:
       return "rate";
     case runs::RunFollower::Kind::kSamplesPerSecond:
+      return "speed";
+    case runs::RunFollower::Kind::kWaited:
       break;
   }
-  return "speed";
+  return "waited";
 }
 
 void WritePoints(const runs::ThinCurve& curve, size_t from, Json& json) {
@@ -56,6 +58,9 @@ std::string RunEvents::State() const {
   json.Key("step").Number(follower_.step()).Key("epoch").Number(follower_.epoch());
   json.Key("rate").Number(follower_.rate()).Key("seconds").Number(follower_.training_seconds());
   json.Key("speed").Number(follower_.samples_per_second()).Key("left").Number(follower_.seconds_left());
+  if (const std::optional<double> waited = follower_.waited_share(); waited.has_value()) {
+    json.Key("waited").Number(*waited);
+  }
   json.Key("memory").Number(VersionOf(follower_.folder().memory_picture()));
   const runs::RunRecord record = follower_.record().value_or(runs::RunRecord{});
   json.Key("network").String(record.network).Key("error").String(record.error);

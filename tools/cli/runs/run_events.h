@@ -17,7 +17,7 @@ class Json;
 
 namespace snug::core::cli {
 
-// "training", "evaluation", "rate" or "speed".
+// "training", "evaluation", "rate", "speed" or "waited".
 const char* KindName(runs::RunFollower::Kind kind);
 
 // Points from `from` on, as [step, seconds, mean] or, where it stands for several values, [step, seconds, mean, least,

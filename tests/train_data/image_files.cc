@@ -1,6 +1,7 @@
 #include "tests/train_data/image_files.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #if SNUG_HAS_JPEG
 #include <turbojpeg.h>
@@ -8,6 +9,8 @@
 #if SNUG_HAS_PNG
 #include <png.h>
 #endif
+
+#include "tests/train_data/test_files.h"
 
 namespace snug::core {
 
@@ -20,6 +23,34 @@ Pixels Painted(int64_t width, int64_t height, int64_t channels,
     }
   }
   return pixels;
+}
+
+std::string PngChunk(const std::string& kind, const std::string& data) {
+  const std::string named = kind + data;
+  const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(named.data()), static_cast<uInt>(named.size()));
+  return BigEndian32(static_cast<uint32_t>(data.size())) + named + BigEndian32(static_cast<uint32_t>(sum));
+}
+
+std::string ExifOf(int orientation, bool least_first) {
+  const auto number = [&](uint32_t value, int size) {
+    std::string bytes;
+    for (int i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> (8 * (least_first ? i : size - 1 - i))));
+    return bytes;
+  };
+  // A tag, its type (2: text, 3: a number of 16 bits, 4: of 32), how many there are, and four bytes of them.
+  const auto entry = [&](uint32_t tag, uint32_t type, const std::string& value) {
+    return number(tag, 2) + number(type, 2) + number(1, 4) + value + std::string(4 - value.size(), '\0');
+  };
+  return (least_first ? std::string("II") : std::string("MM")) + number(42, 2) + number(10, 4) + "??" + number(3, 2) +
+         entry(0x010F, 2, "A") + entry(0x0112, 3, number(static_cast<uint32_t>(orientation), 2)) +
+         entry(0x0131, 4, number(7, 4)) + number(0, 4);
+}
+
+std::string WithExif(const std::string& file, const std::string& exif) {
+  if (file[0] != '\xff') return file.substr(0, 33) + PngChunk("eXIf", exif) + file.substr(33);  // behind its header
+  const std::string content = std::string("Exif\0\0", 6) + exif;
+  return file.substr(0, 2) + "\xff\xe1" + BigEndian32(static_cast<uint32_t>(content.size() + 2)).substr(2) + content +
+         file.substr(2);
 }
 
 #if SNUG_HAS_JPEG

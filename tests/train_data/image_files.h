@@ -17,5 +17,10 @@ Pixels Painted(int64_t width, int64_t height, int64_t channels,
 std::string JpegOf(const Pixels& pixels, int quality = 95);
 std::string PngOf(const Pixels& pixels);
 std::string Png16Of(const Pixels& pixels);  // each sample has 16 bits: v * 257
+std::string PngChunk(const std::string& kind, const std::string& data);
+
+// Exif data that tell an orientation between other entries, in either order of bytes; and files that have such data.
+std::string ExifOf(int orientation, bool least_first = true);
+std::string WithExif(const std::string& file, const std::string& exif);
 
 }  // namespace snug::core

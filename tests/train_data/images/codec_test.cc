@@ -33,12 +33,6 @@ class ImageCodecTest : public FileTest {
   }
 };
 
-std::string PngChunk(const std::string& kind, const std::string& data) {
-  const std::string named = kind + data;
-  const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(named.data()), static_cast<uInt>(named.size()));
-  return BigEndian32(static_cast<uint32_t>(data.size())) + named + BigEndian32(static_cast<uint32_t>(sum));
-}
-
 std::string Deflated(const std::string& bytes) {
   uLongf size = compressBound(static_cast<uLong>(bytes.size()));
   std::string packed(size, '\0');
@@ -194,7 +188,8 @@ TEST_F(ImageCodecTest, WhatIsTruncatedIsNamed) {
 TEST_F(ImageCodecTest, DamagedBytesNeverCrash) {
   const Pixels ramp = Ramp(32, 32, 3);
   uint32_t state = 1;
-  for (const std::string& whole : {JpegOf(ramp), PngOf(ramp)}) {
+  for (const std::string& whole :
+       {JpegOf(ramp), PngOf(ramp), WithExif(JpegOf(ramp), ExifOf(6)), WithExif(PngOf(ramp), ExifOf(7, false))}) {
     for (int round = 0; round < 500; ++round) {
       std::string damaged = whole;
       for (int k = 0; k < 3; ++k) {

@@ -233,6 +233,51 @@ TEST_F(ImageDatasetTest, BrokenFilesAreNamedOrLeftOut) {
   EXPECT_THAT(ErrorOf(DropBroken(3, &none)), HasSubstr("expected some that can be read, found none; the first of 1: "));
 }
 
+// A picture from a camera that was held sideways, beside the same one upright: whatever is cut out of them is the same.
+TEST_F(ImageDatasetTest, HowTheCameraWasHeldChangesNoSample) {
+  const auto colour = [](int64_t x, int64_t y, int64_t c) { return static_cast<int>((x * 5 + y * 3 + c * 50) % 256); };
+  const Pixels upright = Painted(24, 40, 3, colour);
+  // Turned right, this is the above: its rows are the columns, from the last on.
+  const Pixels stored = Painted(40, 24, 3, [&](int64_t x, int64_t y, int64_t c) { return colour(23 - y, x, c); });
+  Add("upright/a/1.png", PngOf(upright));
+  Add("held/a/1.png", WithExif(PngOf(stored), ExifOf(6)));
+  for (const bool random : {false, true}) {
+    for (const char* const cache : {"", ".cache"}) {
+      std::vector<std::vector<float>> images;
+      for (const char* const folder : {"upright", "held"}) {
+        const auto list = ListFolders(PathOf(folder));
+        ASSERT_TRUE(list.ok()) << list.status();
+        const std::string path = *cache == '\0' ? "" : PathOf(std::string(folder) + cache);
+        const auto dataset = OpenImages(*list, {.height = 8, .width = 8, .random = random, .seed = 3, .cache = path});
+        ASSERT_TRUE(dataset.ok()) << dataset.status();
+        images.push_back(Sample(**dataset, 0).Field<float>(0));
+      }
+      EXPECT_EQ(images[0], images[1]) << "random: " << random << ", cache: " << cache;
+    }
+  }
+}
+
+TEST_F(ImageDatasetTest, ACacheOfAnotherVersionIsMadeAnew) {
+  const auto list = ListFolders(AddFlowers());
+  ASSERT_TRUE(list.ok()) << list.status();
+  const std::string path = PathOf("pixels");
+  const ImageDatasetOptions options = {.height = 8, .width = 8, .cache = path};
+  ASSERT_TRUE(OpenImages(*list, options).ok());
+  std::string bytes;
+  {
+    std::ifstream file(path, std::ios::binary);
+    bytes = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  ASSERT_EQ(bytes.substr(0, 8), "SnugPix2");
+  std::string older = bytes;
+  older[7] = '1';
+  older.back() = static_cast<char>(older.back() + 1);  // a pixel that it has otherwise
+  Write("pixels", older);
+  ASSERT_TRUE(OpenImages(*list, options).ok());
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(std::string(std::istreambuf_iterator<char>(file), {}) == bytes);
+}
+
 TEST_F(ImageDatasetTest, ACacheServesUntilTheFilesChange) {
   AddFlowers();
   auto list = ListFolders(PathOf("flowers"));

@@ -5,8 +5,10 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
 #include "engine/base/status.h"
+#include "engine/train/data/images/orientation.h"
 
 namespace snug::core {
 namespace {
@@ -52,6 +54,8 @@ absl::StatusOr<ImageFile> ImageFile::Open(const std::string& path) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": expected an image of 1 to ", kMaxPixels,
                                                      " pixels, found ", size->width, " x ", size->height));
     }
+    image.orientation_ = codec.orientation(bytes);
+    if (SwapsSides(image.orientation_)) std::swap(image.size_.width, image.size_.height);
     return image;
   }
   return absl::InvalidArgumentError(absl::StrCat(path, ": expected a JPEG or PNG file, found ", WhatItIs(bytes)));
@@ -60,7 +64,7 @@ absl::StatusOr<ImageFile> ImageFile::Open(const std::string& path) {
 absl::StatusOr<Pixels> ImageFile::Decode(int64_t channels, int reduction) const {
   absl::StatusOr<Pixels> pixels = codec_.decode(file_->bytes(), channels, reduction);
   if (!pixels.ok()) return WithPath(pixels.status(), file_->path());
-  return pixels;
+  return TurnedUpright(*std::move(pixels), orientation_);
 }
 
 }  // namespace snug::core

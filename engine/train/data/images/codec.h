@@ -44,12 +44,16 @@ struct ImageCodec {
   // Decodes to `channels`, 1 (grey) or 3 (colour), whatever the file has. Of 1/`reduction` of its size (1, 2, 4 or 8,
   // rounded up) where the format has a short way to that, of its whole size elsewhere.
   absl::StatusOr<Pixels> (*decode)(absl::Span<const uint8_t> bytes, int64_t channels, int reduction);
+
+  // How the camera was held (orientation.h). Sizes and pixels above are as they are stored.
+  int (*orientation)(absl::Span<const uint8_t> bytes);
 };
 
 ImageCodec JpegCodec();
 ImageCodec PngCodec();
 
-// An image in a file: opened, told by its content and measured, not yet decoded.
+// An image in a file: opened, told by its content and measured, not yet decoded. Sizes and pixels are upright, however
+// the camera was held that made it.
 class ImageFile {
  public:
   static absl::StatusOr<ImageFile> Open(const std::string& path);
@@ -64,6 +68,7 @@ class ImageFile {
   std::shared_ptr<const FileBytes> file_;
   ImageCodec codec_{};
   ImageCodec::Size size_;
+  int orientation_ = 1;
 };
 
 }  // namespace snug::core

@@ -21,7 +21,9 @@ namespace {
 
 // What the file begins with; then a Place for each image, then their bytes.
 struct CacheHeader {
-  char magic[8] = {'S', 'n', 'u', 'g', 'P', 'i', 'x', '1'};
+  // The last byte is the version, which is another where pixels are: 1 had pictures as they are stored, 2 has them
+  // upright.
+  char magic[8] = {'S', 'n', 'u', 'g', 'P', 'i', 'x', '2'};
   uint64_t made_from = 0;
   int64_t images = 0;
   int64_t channels = 0;
@@ -48,10 +50,11 @@ absl::StatusOr<uint64_t> MadeFrom(const ImageList& list, int64_t channels, int64
   return key;
 }
 
+// Of any version.
 bool IsCache(const FileBytes& file) {
   const CacheHeader wanted;
   return file.size() >= static_cast<int64_t>(sizeof wanted.magic) &&
-         std::memcmp(file.bytes().data(), wanted.magic, sizeof wanted.magic) == 0;
+         std::memcmp(file.bytes().data(), wanted.magic, sizeof wanted.magic - 1) == 0;
 }
 
 // Whether every image lies within the file.
@@ -72,7 +75,7 @@ bool Serves(const FileBytes& file, uint64_t made_from, int64_t channels, size_t 
   CacheHeader found;
   if (file.size() < static_cast<int64_t>(sizeof found)) return false;
   std::memcpy(&found, file.bytes().data(), sizeof found);
-  return IsCache(file) && found.made_from == made_from && found.channels == channels &&
+  return std::memcmp(found.magic, CacheHeader().magic, sizeof found.magic) == 0 && found.made_from == made_from && found.channels == channels &&
          found.images == static_cast<int64_t>(images) && found.file_bytes == file.size() && IsWhole(file, found);
 }
 

@@ -2,6 +2,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "engine/train/data/images/codec.h"
+#include "engine/train/data/images/orientation.h"
 
 #if SNUG_HAS_JPEG
 #include <turbojpeg.h>
@@ -120,6 +121,8 @@ absl::StatusOr<Pixels> DecodeJpeg(absl::Span<const uint8_t> /*bytes*/, int64_t /
 
 }  // namespace
 
-ImageCodec JpegCodec() { return {.name = "JPEG", .matches = IsJpeg, .size = JpegSize, .decode = DecodeJpeg}; }
+ImageCodec JpegCodec() {
+  return {.name = "JPEG", .matches = IsJpeg, .size = JpegSize, .decode = DecodeJpeg, .orientation = JpegOrientation};
+}
 
 }  // namespace snug::core

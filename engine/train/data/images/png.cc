@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "engine/train/data/images/codec.h"
+#include "engine/train/data/images/orientation.h"
 
 #if SNUG_HAS_PNG
 #include <png.h>
@@ -75,6 +76,8 @@ absl::StatusOr<Pixels> DecodePng(absl::Span<const uint8_t> /*bytes*/, int64_t /*
 
 }  // namespace
 
-ImageCodec PngCodec() { return {.name = "PNG", .matches = IsPng, .size = PngSize, .decode = DecodePng}; }
+ImageCodec PngCodec() {
+  return {.name = "PNG", .matches = IsPng, .size = PngSize, .decode = DecodePng, .orientation = PngOrientation};
+}
 
 }  // namespace snug::core

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "engine/train/data/images/image_dataset.h"
 #include "engine/train/data/loader.h"
@@ -18,7 +19,14 @@ absl::StatusOr<double> ImagesPerSecond(const std::string& directory, int64_t sid
                                        const std::string& cache) {
   auto list = ListFolders(directory);
   if (!list.ok()) return list.status();
-  auto dataset = OpenImages(*list, {.channels = 3, .height = side, .width = side, .random = true, .cache = cache});
+  ImageDatasetOptions sample = {.channels = 3, .height = side, .width = side, .random = true};
+  if (!cache.empty()) {
+    std::vector<std::string> dropped;
+    auto opened = ImageCache::Open(cache, {.side = ImageCache::SideFor(side, side)}, &*list, &dropped);
+    if (!opened.ok()) return opened.status();
+    sample.cache = *std::move(opened);
+  }
+  auto dataset = OpenImages(*list, sample);
   if (!dataset.ok()) return dataset.status();
   auto loader = Loader::Create(*dataset, {.batch = kBatch,
                                           .seed = 1,

@@ -382,7 +382,7 @@ absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network
 
 absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed,
                                       const std::map<std::string, std::string>* kept, bool goes_on,
-                                      bool may_lack_labels) {
+                                      bool may_lack_labels, const DataProgress& progress) {
   switch (data.source_case()) {
     case proto::Data::kDigits:
       return Synthetic("digits", seed, data.digits().samples());
@@ -403,7 +403,7 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kText:
       return Text(data, network, kept, goes_on);
     case proto::Data::kImages:
-      return OpenImageData(data, network, seed, kept, may_lack_labels);
+      return OpenImageData(data, network, seed, kept, may_lack_labels, progress);
     case proto::Data::kJsonLines:
       return Lines(data, network, seed, kept, goes_on);
     case proto::Data::SOURCE_NOT_SET:

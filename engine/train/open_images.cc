@@ -11,6 +11,8 @@
 #include "engine/base/text/printable.h"
 #include "engine/base/text/utf8.h"
 #include "engine/train/checkpoint/json_reader.h"
+#include "engine/train/data/images/decode_all.h"
+#include "engine/train/data/images/image_cache.h"
 #include "engine/train/data/images/image_dataset.h"
 #include "engine/train/data/sources.h"
 #include "proto/network.pb.h"
@@ -83,50 +85,73 @@ absl::StatusOr<ImageList> ListImages(const std::string& directory, const std::st
                        : ListTable(table, directory, classes, may_lack_labels);
 }
 
-// Says what the list leaves out, and leaves out images that are broken where these are to be skipped.
-absl::StatusOr<ImageList> UsableImages(const proto::Images& images, int64_t channels, absl::StatusOr<ImageList> list,
-                                       std::vector<std::string>* notes) {
-  if (!list.ok()) return list;
-  if (!list->of_no_folder.empty()) notes->push_back(list->of_no_folder);
-  if (!images.skip_broken()) return list;
-  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> dropped, DropBroken(channels, &*list));
-  for (const std::string& wrong : dropped) notes->push_back(absl::StrCat("left out: ", wrong));
-  return list;
+// What is asked of images, and who hears of it.
+struct ImageSource {
+  const proto::Images& images;
+  ImageDatasetOptions sample;  // of evaluation
+  const DataProgress& progress;
+  std::vector<std::string>* notes;
+};
+
+struct UsableImages {
+  ImageList list;
+  std::shared_ptr<const ImageCache> cache;  // null: their files are read
+};
+
+// Says what the list leaves out, leaves out images that are broken where these are to be skipped, and opens the cache
+// that is named, which shows by itself which those are. A cache is that of images that are trained on or judged: those
+// without labels are read from their files.
+absl::StatusOr<UsableImages> Usable(const ImageSource& source, absl::StatusOr<ImageList> list, std::string cache) {
+  if (!list.ok()) return list.status();
+  UsableImages usable{.list = *std::move(list), .cache = nullptr};
+  if (!usable.list.of_no_folder.empty()) source.notes->push_back(usable.list.of_no_folder);
+  if (!usable.list.unlabelled.empty()) cache.clear();
+  const bool skips_broken = source.images.skip_broken();
+  std::vector<std::string> dropped;
+  if (!cache.empty()) {
+    const ImageCacheOptions options = {.channels = source.sample.channels,
+                                       .side = ImageCache::SideFor(source.sample.height, source.sample.width),
+                                       .skips_broken = skips_broken,
+                                       .progress = source.progress};
+    SNUG_ASSIGN_OR_RETURN(usable.cache, ImageCache::Open(cache, options, &usable.list, &dropped));
+  } else if (skips_broken) {
+    SNUG_ASSIGN_OR_RETURN(dropped, DropBroken(source.sample.channels, source.progress, &usable.list));
+  }
+  for (const std::string& wrong : dropped) source.notes->push_back(absl::StrCat("left out: ", wrong));
+  return usable;
 }
 
-// A cache is that of the images that are trained on or judged, so these are read from their files.
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenUnlabelled(const ImageList& list, ImageDatasetOptions sample,
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenUnlabelled(const ImageList& list, const ImageDatasetOptions& sample,
                                                               std::vector<std::string>* notes) {
   notes->push_back(absl::StrCat(list.entries.size(), " images, of which no labels are known: ", list.unlabelled));
   if (list.classes.empty()) {
     notes->push_back("the checkpoint keeps no names of classes, so they are told by their numbers");
   }
-  sample.cache.clear();
   return OpenImages(list, sample);
 }
 
 }  // namespace
 
 absl::StatusOr<TrainingData> OpenImageData(const proto::Data& data, const proto::Network& network, uint64_t seed,
-                                           const std::map<std::string, std::string>* kept, bool may_lack_labels) {
+                                           const std::map<std::string, std::string>* kept, bool may_lack_labels,
+                                           const DataProgress& progress) {
   const proto::Images& images = data.images();
   if (!images.has_directory()) {
     return absl::InvalidArgumentError("the data: the directory of the images is missing: --data-images-directory=FILE");
   }
   SNUG_ASSIGN_OR_RETURN(ImageDatasetOptions sample, SampleOf(images, network));
+  SNUG_RETURN_IF_ERROR(CheckImageSample(sample));
   SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> classes, KeptClasses(kept));
   sample.seed = seed;
   sample.least_area = images.least_area();
   sample.jitter = images.jitter();
-  ImageDatasetOptions drawn = sample;
-  drawn.random = true;
-  drawn.cache = sample.cache = images.cache();
-
   TrainingData opened;
+  const ImageSource source = {.images = images, .sample = sample, .progress = progress, .notes = &opened.notes};
   SNUG_ASSIGN_OR_RETURN(
-      const ImageList list,
-      UsableImages(images, sample.channels, ListImages(images.directory(), images.list(), classes, may_lack_labels),
-                   &opened.notes));
+      const UsableImages usable,
+      Usable(source, ListImages(images.directory(), images.list(), classes, may_lack_labels), images.cache()));
+  const ImageList& list = usable.list;
+  sample.cache = usable.cache;
   if (!list.unlabelled.empty()) {
     SNUG_ASSIGN_OR_RETURN(opened.training, OpenUnlabelled(list, sample, &opened.notes));
     opened.lacks_labels = true;
@@ -138,19 +163,20 @@ absl::StatusOr<TrainingData> OpenImageData(const proto::Data& data, const proto:
   }
   opened.notes.push_back(absl::StrCat(list.entries.size(), " images of ", list.classes.size(), " classes"));
   KeepClasses(list.classes, &opened);
+  ImageDatasetOptions drawn = sample;
+  drawn.random = true;
   SNUG_ASSIGN_OR_RETURN(opened.training, OpenImages(list, drawn));
   SNUG_ASSIGN_OR_RETURN(opened.training_judged, OpenImages(list, sample));
   if (images.has_test_directory() || images.has_test_list()) {
     const std::string& directory = images.has_test_directory() ? images.test_directory() : images.directory();
-    SNUG_ASSIGN_OR_RETURN(
-        const ImageList test,
-        UsableImages(images, sample.channels, ListImages(directory, images.test_list(), list.classes, may_lack_labels),
-                     &opened.notes));
-    if (!sample.cache.empty()) sample.cache += ".test";
-    opened.evaluation_lacks_labels = !test.unlabelled.empty();
+    SNUG_ASSIGN_OR_RETURN(const UsableImages test,
+                          Usable(source, ListImages(directory, images.test_list(), list.classes, may_lack_labels),
+                                 images.cache().empty() ? "" : absl::StrCat(images.cache(), ".test")));
+    sample.cache = test.cache;
+    opened.evaluation_lacks_labels = !test.list.unlabelled.empty();
     SNUG_ASSIGN_OR_RETURN(opened.evaluation, opened.evaluation_lacks_labels
-                                                 ? OpenUnlabelled(test, sample, &opened.notes)
-                                                 : OpenImages(test, sample));
+                                                 ? OpenUnlabelled(test.list, sample, &opened.notes)
+                                                 : OpenImages(test.list, sample));
     return opened;
   }
   if (data.held_back() == 0) return opened;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/train/trainer.h"
+#include "engine/train/training_options.h"
 
 namespace snug::proto {
 class Data;
@@ -20,6 +21,7 @@ namespace snug::core {
 // them, they are the classes, whichever of them have folders here. With `may_lack_labels`, the images may be of no
 // class.
 absl::StatusOr<TrainingData> OpenImageData(const proto::Data& data, const proto::Network& network, uint64_t seed,
-                                           const std::map<std::string, std::string>* kept, bool may_lack_labels);
+                                           const std::map<std::string, std::string>* kept, bool may_lack_labels,
+                                           const DataProgress& progress);
 
 }  // namespace snug::core

@@ -6,6 +6,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -30,10 +31,13 @@ absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& 
 // source is named, or where its files are unusable. `kept` are the metadata of a checkpoint that trained parameters
 // come from: what was learnt of its data (TrainingData::learnt) then counts for these, and where the data do not fit
 // it, that is an error. Null where no checkpoint is read. `goes_on` says that its training goes on with these data.
-// `may_lack_labels` says that they are for predictions: a table may have no column of labels then.
+// `may_lack_labels` says that they are for predictions: a table may have no column of labels then. `progress` hears
+// how many of all images are decoded, where that is done before the first step; where it returns false, this fails with
+// Aborted.
+using DataProgress = std::function<bool(int64_t done, int64_t all)>;
 absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed,
                                       const std::map<std::string, std::string>* kept = nullptr, bool goes_on = false,
-                                      bool may_lack_labels = false);
+                                      bool may_lack_labels = false, const DataProgress& progress = nullptr);
 
 // The factor of the optimizer's learning rate over a training. It depends on the step alone, so a training that is
 // resumed goes on as it would have. Returns the factor for step `step`, from 0, of `steps`. In a warm-up of w steps,

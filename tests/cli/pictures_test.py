@@ -5,6 +5,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import unittest
@@ -108,6 +109,32 @@ class PicturesTest(SnugTest):
         self.run_snug(*self.arguments("two", cache))
         self.assertEqual((self.folder / "pixels").stat().st_mtime_ns, made)
         self.assertEqual(self.checkpoint("one"), self.checkpoint("two"))
+
+    def test_decoding_before_the_first_step_can_be_watched_and_ended(self):
+        """Signals come while images are decoded, one after the other of many; what was begun is removed."""
+        self.needs_libraries()
+        (self.folder / "many/rose").mkdir(parents=True)
+        large = png([[(x % 256, y % 256, (x * y) % 256) for x in range(900)] for y in range(900)])
+        for i in range(20000):
+            (self.folder / f"many/rose/{i}.png").write_bytes(large) if i == 0 else os.link(
+                self.folder / "many/rose/0.png", self.folder / f"many/rose/{i}.png")
+        for flags in (["--data-images-skip-broken"], [f"--data-images-cache={self.folder / 'pixels'}"]):
+            with self.subTest(flags=flags):
+                mine, theirs = os.openpty()
+                process = subprocess.Popen(
+                    [BINARY, *map(str, self.arguments("stopped", f"--data-images-directory={self.folder / 'many'}", *flags))],
+                    stdout=theirs, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+                os.close(theirs)
+                said = ""
+                while " of 20000 images decoded, " not in said:
+                    said += os.read(mine, 4096).decode()
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=60)
+                os.close(mine)
+                self.assertEqual(process.returncode, 1)
+                self.assertRegex(errors, r"^images: stopped when \d+ of 20000 were decoded, of which nothing is kept\n$")
+                self.assertEqual([path.name for path in self.folder.glob("pixels*")], [])
+                self.assertFalse((self.folder / "stopped").exists())
 
     def test_a_cache_that_has_other_numbers_is_named(self):
         self.needs_libraries()

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 namespace snug::core::cli {
@@ -18,6 +19,10 @@ constexpr char kTurns[] = "10000";  // some ten microseconds, longer than it tak
 // The globals of the program, because a signal handler may touch nothing else: the signals that have come.
 volatile std::sig_atomic_t asked_to_stop = 0;  // by Ctrl-C or SIGTERM
 volatile std::sig_atomic_t lost_reader = 0;    // SIGHUP or SIGPIPE, whichever came first
+
+// Which signals are caught, and what each did before.
+constexpr int kCaught[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+struct sigaction before_caught[std::size(kCaught)];
 
 void OnStopSignal(int signal) {
   if (asked_to_stop != 0) _exit(128 + signal);
@@ -48,11 +53,17 @@ void CatchStopSignals() {
   struct sigaction action = {};
   action.sa_handler = OnStopSignal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;  // engine/base/signal_stack.h
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, &before_caught[0]);
+  sigaction(SIGTERM, &action, &before_caught[1]);
   action.sa_handler = OnLostReader;
+  sigaction(SIGHUP, nullptr, &before_caught[2]);
   if (!IsIgnored(SIGHUP)) sigaction(SIGHUP, &action, nullptr);
-  sigaction(SIGPIPE, &action, nullptr);  // where it was ignored, too: what is written would be lost without a word
+  sigaction(SIGPIPE, &action,
+            &before_caught[3]);  // where it was ignored, too: what is written would be lost without a word
+}
+
+void ReleaseStopSignals() {
+  for (size_t i = 0; i < std::size(kCaught); ++i) sigaction(kCaught[i], &before_caught[i], nullptr);
 }
 
 bool StopRequested() { return asked_to_stop != 0 || lost_reader != 0; }

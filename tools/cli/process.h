@@ -18,6 +18,8 @@ void SpinBriefly(char** argv);
 // never end the process.
 void CatchStopSignals();
 bool StopRequested();
+// From here on signals do again what they did before. What was asked for stays asked for.
+void ReleaseStopSignals();
 
 // Why the run is to stop, for users; empty for Ctrl-C and SIGTERM, which they have sent themselves.
 std::string StopReason();

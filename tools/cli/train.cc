@@ -32,6 +32,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/training_flags.h"
 #include "tools/cli/judge/confusion_summary.h"
+#include "tools/cli/preparation_log.h"
 #include "tools/cli/process.h"
 #include "tools/cli/runs/kept_options.h"
 #include "tools/cli/runs/run_notes.h"
@@ -161,8 +162,8 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   options.judges_classes = true;
   options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
-                        OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
-                                 f.resume ? &checkpoints.metadata() : nullptr, f.resume));
+                        OpenDataAloud(out, training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
+                                      f.resume ? &checkpoints.metadata() : nullptr, f.resume));
   checkpoints.Keep(data.learnt, KeptOptions::Of(given, data), f.may_change);
   for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
   SNUG_ASSIGN_OR_RETURN(

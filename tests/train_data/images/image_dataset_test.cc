@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -29,6 +30,22 @@ class ImageDatasetTest : public FileTest {
   std::string Add(const std::string& name, const std::string& bytes) const {
     std::filesystem::create_directories(std::filesystem::path(PathOf(name)).parent_path());
     return Write(name, bytes);
+  }
+  // Broken images are skipped where someone asks which.
+  absl::StatusOr<std::shared_ptr<const Dataset>> OpenCached(ImageList* list, ImageDatasetOptions options,
+                                                            const std::string& name,
+                                                            std::vector<std::string>* dropped = nullptr,
+                                                            const ImageProgress& progress = nullptr) const {
+    std::vector<std::string> none;
+    auto cache = ImageCache::Open(PathOf(name),
+                                  {.channels = options.channels,
+                                   .side = ImageCache::SideFor(options.height, options.width),
+                                   .skips_broken = dropped != nullptr,
+                                   .progress = progress},
+                                  list, dropped != nullptr ? dropped : &none);
+    if (!cache.ok()) return cache.status();
+    options.cache = *std::move(cache);
+    return OpenImages(*list, options);
   }
   // Nine images of three classes.
   std::string AddFlowers() const {
@@ -223,14 +240,15 @@ TEST_F(ImageDatasetTest, BrokenFilesAreNamedOrLeftOut) {
   const Sample sample(**refusing, 3);
   EXPECT_THAT(ErrorOf(sample.status()), HasSubstr("flowers/daisy/broken.jpg: a broken JPEG file: "));
 
-  const auto dropped = DropBroken(3, &*list);
+  const auto dropped = DropBroken(3, nullptr, &*list);
   ASSERT_TRUE(dropped.ok()) << dropped.status();
   ASSERT_EQ(dropped->size(), 1U);
   EXPECT_THAT(dropped->front(), HasSubstr("flowers/daisy/broken.jpg: a broken JPEG file: "));
   EXPECT_EQ(list->entries.size(), 9U);
 
   ImageList none{.classes = {"a"}, .entries = {{PathOf("flowers/daisy/broken.jpg"), 0}}};
-  EXPECT_THAT(ErrorOf(DropBroken(3, &none)), HasSubstr("expected some that can be read, found none; the first of 1: "));
+  EXPECT_THAT(ErrorOf(DropBroken(3, nullptr, &none)),
+              HasSubstr("expected some that can be read, found none; the first of 1: "));
 }
 
 // A picture from a camera that was held sideways, beside the same one upright: whatever is cut out of them is the same.
@@ -242,27 +260,28 @@ TEST_F(ImageDatasetTest, HowTheCameraWasHeldChangesNoSample) {
   Add("upright/a/1.png", PngOf(upright));
   Add("held/a/1.png", WithExif(PngOf(stored), ExifOf(6)));
   for (const bool random : {false, true}) {
-    for (const char* const cache : {"", ".cache"}) {
+    for (const bool cached : {false, true}) {
       std::vector<std::vector<float>> images;
       for (const char* const folder : {"upright", "held"}) {
-        const auto list = ListFolders(PathOf(folder));
+        auto list = ListFolders(PathOf(folder));
         ASSERT_TRUE(list.ok()) << list.status();
-        const std::string path = *cache == '\0' ? "" : PathOf(std::string(folder) + cache);
-        const auto dataset = OpenImages(*list, {.height = 8, .width = 8, .random = random, .seed = 3, .cache = path});
+        const ImageDatasetOptions options = {.height = 8, .width = 8, .random = random, .seed = 3};
+        const auto dataset =
+            cached ? OpenCached(&*list, options, std::string(folder) + ".pixels") : OpenImages(*list, options);
         ASSERT_TRUE(dataset.ok()) << dataset.status();
         images.push_back(Sample(**dataset, 0).Field<float>(0));
       }
-      EXPECT_EQ(images[0], images[1]) << "random: " << random << ", cache: " << cache;
+      EXPECT_EQ(images[0], images[1]) << "random: " << random << ", cached: " << cached;
     }
   }
 }
 
 TEST_F(ImageDatasetTest, ACacheOfAnotherVersionIsMadeAnew) {
-  const auto list = ListFolders(AddFlowers());
+  auto list = ListFolders(AddFlowers());
   ASSERT_TRUE(list.ok()) << list.status();
   const std::string path = PathOf("pixels");
-  const ImageDatasetOptions options = {.height = 8, .width = 8, .cache = path};
-  ASSERT_TRUE(OpenImages(*list, options).ok());
+  const ImageDatasetOptions options = {.height = 8, .width = 8};
+  ASSERT_TRUE(OpenCached(&*list, options, "pixels").ok());
   std::string bytes;
   {
     std::ifstream file(path, std::ios::binary);
@@ -273,9 +292,82 @@ TEST_F(ImageDatasetTest, ACacheOfAnotherVersionIsMadeAnew) {
   older[7] = '1';
   older.back() = static_cast<char>(older.back() + 1);  // a pixel that it has otherwise
   Write("pixels", older);
-  ASSERT_TRUE(OpenImages(*list, options).ok());
+  ASSERT_TRUE(OpenCached(&*list, options, "pixels").ok());
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(std::string(std::istreambuf_iterator<char>(file), {}) == bytes);
+}
+
+// What is broken is found as the cache is made, and remembered there.
+TEST_F(ImageDatasetTest, ACacheKnowsWhatIsBroken) {
+  AddFlowers();
+  const std::string part = JpegOf(Painted(9, 9, 3, [](int64_t, int64_t, int64_t) { return 3; })).substr(0, 300);
+  Add("flowers/daisy/broken.jpg", part);
+  const ImageDatasetOptions options = {.height = 8, .width = 8};
+  const auto listed = ListFolders(PathOf("flowers"));
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ImageList all = *listed;
+  EXPECT_THAT(ErrorOf(OpenCached(&all, options, "pixels")),
+              HasSubstr("flowers/daisy/broken.jpg: a broken JPEG file: "));
+  EXPECT_FALSE(std::filesystem::exists(PathOf("pixels")));
+
+  ImageList whole = *listed;
+  ASSERT_TRUE(DropBroken(3, nullptr, &whole).ok());
+  const auto direct = OpenCached(&whole, options, "of_whole");
+  ASSERT_TRUE(direct.ok()) << direct.status();
+  for (const int64_t decoded : {10, 0}) {  // the second time it is there
+    ImageList list = *listed;
+    int64_t heard = 0;
+    std::vector<std::string> dropped;
+    const auto cached = OpenCached(&list, options, "pixels", &dropped, [&](int64_t, int64_t images) {
+      heard = images;
+      return true;
+    });
+    ASSERT_TRUE(cached.ok()) << cached.status();
+    EXPECT_EQ(heard, decoded);
+    ASSERT_EQ(dropped.size(), 1U);
+    EXPECT_THAT(dropped.front(), HasSubstr("flowers/daisy/broken.jpg: a broken JPEG file: "));
+    ASSERT_EQ((*cached)->size(), 9);
+    for (int64_t i = 0; i < 9; ++i) {
+      EXPECT_EQ((*cached)->NameOf(i), (*direct)->NameOf(i));
+      EXPECT_EQ(Sample(**cached, i).Field<float>(0), Sample(**direct, i).Field<float>(0)) << i;
+    }
+  }
+  // Who asks for all of them still hears of it.
+  EXPECT_THAT(ErrorOf(OpenCached(&all, options, "pixels")), HasSubstr("broken.jpg: a broken JPEG file: "));
+
+  ImageList none{.classes = {"a"}, .entries = {{PathOf("flowers/daisy/broken.jpg"), 0}}};
+  std::vector<std::string> dropped;
+  EXPECT_THAT(ErrorOf(OpenCached(&none, options, "none", &dropped)),
+              HasSubstr("expected some that can be read, found none; the first of 1: "));
+  EXPECT_FALSE(std::filesystem::exists(PathOf("none")));
+}
+
+TEST_F(ImageDatasetTest, DecodingAllIsTalkedOfAndCanBeEnded) {
+  auto list = ListFolders(AddFlowers());
+  ASSERT_TRUE(list.ok()) << list.status();
+  const ImageList::Entry entry = list->entries[0];
+  list->entries.assign(1000, entry);
+  std::vector<int64_t> heard;
+  const auto until = [&](int64_t end) {
+    heard.clear();
+    return [&heard, end](int64_t done, int64_t all) {
+      EXPECT_EQ(all, 1000);
+      heard.push_back(done);
+      return done < end;
+    };
+  };
+  ASSERT_TRUE(DropBroken(3, until(1001), &*list).ok());
+  EXPECT_EQ(heard.front(), 0);
+  EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end()));
+  const int64_t second = heard[1];
+  const auto ended = DropBroken(3, until(1), &*list);
+  EXPECT_EQ(ended.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ErrorOf(ended),
+            "images: stopped when " + std::to_string(second) + " of 1000 were decoded, of which nothing is kept");
+  std::vector<std::string> dropped;
+  EXPECT_THAT(ErrorOf(OpenCached(&*list, {.height = 8, .width = 8}, "pixels", &dropped, until(1))),
+              HasSubstr("images: stopped when "));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(PathOf("")), {}), 1) << "the flowers alone";
 }
 
 TEST_F(ImageDatasetTest, ACacheServesUntilTheFilesChange) {
@@ -283,22 +375,20 @@ TEST_F(ImageDatasetTest, ACacheServesUntilTheFilesChange) {
   auto list = ListFolders(PathOf("flowers"));
   ASSERT_TRUE(list.ok()) << list.status();
   const std::string path = PathOf("pixels");
-  const ImageDatasetOptions options = {.channels = 3, .height = 8, .width = 8, .cache = path};
-  const auto first = OpenImages(*list, options);
+  const ImageDatasetOptions options = {.channels = 3, .height = 8, .width = 8};
+  const auto first = OpenCached(&*list, options, "pixels");
   ASSERT_TRUE(first.ok()) << first.status();
   const auto made = std::filesystem::last_write_time(path);
   const std::vector<float> image = Sample(**first, 2).Field<float>(0);
   // The shorter side of these images is 10 there; in the files it is 20 to 28.
-  ImageDatasetOptions direct = options;
-  direct.cache.clear();
-  const std::vector<float> direct_image = Sample(**OpenImages(*list, direct), 2).Field<float>(0);
+  const std::vector<float> direct_image = Sample(**OpenImages(*list, options), 2).Field<float>(0);
   for (size_t i = 0; i < image.size(); ++i) EXPECT_NEAR(image[i], direct_image[i], 0.25) << i;
 
-  ASSERT_TRUE(OpenImages(*list, options).ok());
+  ASSERT_TRUE(OpenCached(&*list, options, "pixels").ok());
   EXPECT_EQ(std::filesystem::last_write_time(path), made);
 
   Add("flowers/daisy/1.PNG", PngOf(Painted(16, 16, 3, [](int64_t, int64_t, int64_t) { return 255; })));
-  const auto second = OpenImages(*list, options);
+  const auto second = OpenCached(&*list, options, "pixels");
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_NE(std::filesystem::last_write_time(path), made);
   EXPECT_EQ(Sample(**second, 0).Field<float>(0)[5], 1);
@@ -309,9 +399,10 @@ TEST_F(ImageDatasetTest, ACacheServesUntilTheFilesChange) {
     return std::string(std::istreambuf_iterator<char>(file), {});
   }();
   Write("pixels", whole.substr(0, whole.size() / 2));
-  ASSERT_TRUE(OpenImages(*list, options).ok());
+  ASSERT_TRUE(OpenCached(&*list, options, "pixels").ok());
   EXPECT_EQ(std::filesystem::file_size(path), whole.size());
-  EXPECT_EQ(ErrorOf(OpenImages(*list, {.channels = 3, .height = 8, .width = 8, .cache = Write("notes", "mine")})),
+  Write("notes", "mine");
+  EXPECT_EQ(ErrorOf(OpenCached(&*list, options, "notes")),
             "notes: expected a cache of images, or no file yet; found another file, which is left alone");
   std::filesystem::remove(PathOf("notes"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(PathOf("")), {}), 2) << "flowers, and the cache";

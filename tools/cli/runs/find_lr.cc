@@ -23,6 +23,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/training_flags.h"
+#include "tools/cli/preparation_log.h"
 #include "tools/cli/process.h"
 #include "tools/picture/curve.h"
 #include "tools/runs/rate_range.h"
@@ -75,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> NewTrainer(const LoadedNetwork& loaded,
   const proto::Training training = ForTheSweep(given.training, f.range.steps);
   SNUG_ASSIGN_OR_RETURN(const TrainerOptions options, f.training.ForTrainer(given));
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
-                        OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
+                        OpenDataAloud(out, training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
   for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
   data.evaluation.reset();
   SNUG_ASSIGN_OR_RETURN(

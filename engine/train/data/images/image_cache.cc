@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <thread>
 
 #include "engine/base/hash.h"
-#include "engine/base/parallel.h"
 #include "engine/base/random.h"
 #include "engine/base/status.h"
 #include "engine/train/data/images/resize.h"
@@ -30,9 +29,19 @@ struct CacheHeader {
   int64_t file_bytes = 0;  // of the whole cache
 };
 
+// Of an image's pixels; or, of a file that is broken, of the text that says why: `height` bytes of it, and no width.
 struct Place {
   int64_t width = 0, height = 0, offset = 0;
+
+  bool broken() const { return width == 0; }
 };
+
+Place PlaceOf(const FileBytes& file, int64_t index) {
+  Place place;
+  std::memcpy(&place, file.bytes().data() + sizeof(CacheHeader) + static_cast<size_t>(index) * sizeof place,
+              sizeof place);
+  return place;
+}
 
 // Tells files from each other without reading them, as build tools do.
 absl::StatusOr<uint64_t> MadeFrom(const ImageList& list, int64_t channels, int64_t side) {
@@ -57,26 +66,27 @@ bool IsCache(const FileBytes& file) {
          std::memcmp(file.bytes().data(), wanted.magic, sizeof wanted.magic - 1) == 0;
 }
 
-// Whether every image lies within the file.
-bool IsWhole(const FileBytes& file, const CacheHeader& header) {
+// Whether every image lies within the file, and none is broken unless that may be.
+bool IsWhole(const FileBytes& file, const CacheHeader& header, bool may_be_broken) {
   const auto begin = static_cast<int64_t>(sizeof header);
   if (header.images > (file.size() - begin) / static_cast<int64_t>(sizeof(Place))) return false;
   for (int64_t i = 0; i < header.images; ++i) {
-    Place place;
-    std::memcpy(&place, file.bytes().data() + begin + i * static_cast<int64_t>(sizeof place), sizeof place);
-    const bool within = place.width > 0 && place.height > 0 && place.offset >= begin && place.offset < file.size() &&
-                        place.height <= (file.size() - place.offset) / header.channels / place.width;
-    if (!within) return false;
+    const Place place = PlaceOf(file, i);
+    if (place.width < 0 || place.height < 1 || place.offset < begin || place.offset >= file.size()) return false;
+    if (place.broken() && !may_be_broken) return false;
+    const int64_t bytes = file.size() - place.offset;
+    if (place.height > (place.broken() ? bytes : bytes / header.channels / place.width)) return false;
   }
   return true;
 }
 
-bool Serves(const FileBytes& file, uint64_t made_from, int64_t channels, size_t images) {
+bool Serves(const FileBytes& file, uint64_t made_from, int64_t channels, size_t images, bool may_be_broken) {
   CacheHeader found;
   if (file.size() < static_cast<int64_t>(sizeof found)) return false;
   std::memcpy(&found, file.bytes().data(), sizeof found);
-  return std::memcmp(found.magic, CacheHeader().magic, sizeof found.magic) == 0 && found.made_from == made_from && found.channels == channels &&
-         found.images == static_cast<int64_t>(images) && found.file_bytes == file.size() && IsWhole(file, found);
+  return std::memcmp(found.magic, CacheHeader().magic, sizeof found.magic) == 0 && found.made_from == made_from &&
+         found.channels == channels && found.images == static_cast<int64_t>(images) &&
+         found.file_bytes == file.size() && IsWhole(file, found, may_be_broken);
 }
 
 // Decodes, and draws the image smaller where its shorter side is longer than `side`.
@@ -141,38 +151,37 @@ class NewFile {
   bool done_ = false;
 };
 
-// A few images for each processor at a time are decoded side by side and written one after the other.
-absl::Status Make(const std::string& path, const ImageList& list, int64_t channels, int64_t side, uint64_t made_from) {
-  constexpr size_t kForEachThread = 16;
-  const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const size_t together = kForEachThread * static_cast<size_t>(threads);
+absl::Status Make(const std::string& path, const ImageList& list, const ImageCacheOptions& options,
+                  uint64_t made_from) {
   std::vector<Place> places(list.entries.size());
   CacheHeader header;
   header.made_from = made_from;
   header.images = static_cast<int64_t>(places.size());
-  header.channels = channels;
+  header.channels = options.channels;
   header.file_bytes = static_cast<int64_t>(sizeof header + places.size() * sizeof(Place));
 
   NewFile file(path);
   SNUG_RETURN_IF_ERROR(file.Write(&header, sizeof header));
   SNUG_RETURN_IF_ERROR(file.Write(places.data(), places.size() * sizeof(Place)));
-  for (size_t first = 0; first < places.size(); first += together) {
-    const size_t count = std::min(together, places.size() - first);
-    std::vector<absl::StatusOr<Pixels>> decoded(count);
-    ParallelFor(threads, static_cast<int64_t>(count), /*chunk=*/1, [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k) {
-        const size_t i = first + static_cast<size_t>(k);
-        decoded[static_cast<size_t>(k)] = Shrunk(list.entries[i].path, channels, side);
-      }
-    });
-    for (size_t k = 0; k < count; ++k) {
-      if (!decoded[k].ok()) return decoded[k].status();
-      const Pixels& pixels = *decoded[k];
-      places[first + k] = {pixels.width, pixels.height, header.file_bytes};
-      header.file_bytes += static_cast<int64_t>(pixels.bytes.size());
-      SNUG_RETURN_IF_ERROR(file.Write(pixels.bytes.data(), pixels.bytes.size()));
-    }
-  }
+  const auto add = [&](size_t index, int64_t width, int64_t height, const void* bytes, size_t size) {
+    places[index] = {width, height, header.file_bytes};
+    header.file_bytes += static_cast<int64_t>(size);
+    return file.Write(bytes, size);
+  };
+  size_t broken = 0;
+  std::string first_wrong;
+  SNUG_RETURN_IF_ERROR(DecodeAll(
+      list.entries, [&](const std::string& image) { return Shrunk(image, options.channels, options.side); },
+      options.progress,
+      [&](size_t i, const absl::StatusOr<Pixels>& pixels) {
+        if (pixels.ok()) return add(i, pixels->width, pixels->height, pixels->bytes.data(), pixels->bytes.size());
+        if (!options.skips_broken) return pixels.status();
+        const absl::string_view wrong = pixels.status().message();
+        // Where nothing can be read, there is nothing to keep: the list fails.
+        if (++broken == 1) first_wrong = std::string(wrong);
+        if (broken == list.entries.size()) return NoneIsWhole(broken, first_wrong);
+        return add(i, /*width=*/0, static_cast<int64_t>(wrong.size()), wrong.data(), wrong.size());
+      }));
   SNUG_RETURN_IF_ERROR(file.Rewind());
   SNUG_RETURN_IF_ERROR(file.Write(&header, sizeof header));
   SNUG_RETURN_IF_ERROR(file.Write(places.data(), places.size() * sizeof(Place)));
@@ -181,28 +190,51 @@ absl::Status Make(const std::string& path, const ImageList& list, int64_t channe
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const ImageCache>> ImageCache::Open(const std::string& path, const ImageList& list,
-                                                                   int64_t channels, int64_t side) {
-  SNUG_ASSIGN_OR_RETURN(const uint64_t made_from, MadeFrom(list, channels, side));
+int64_t ImageCache::SideFor(int64_t height, int64_t width) {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(std::max(height, width)) * 256 / 224));
+}
+
+absl::StatusOr<std::shared_ptr<const ImageCache>> ImageCache::Open(const std::string& path,
+                                                                   const ImageCacheOptions& options, ImageList* list,
+                                                                   std::vector<std::string>* dropped) {
+  SNUG_ASSIGN_OR_RETURN(const uint64_t made_from, MadeFrom(*list, options.channels, options.side));
   absl::StatusOr<std::shared_ptr<const FileBytes>> file = FileBytes::Open(path);
   if (file.ok() && (*file)->size() > 0 && !IsCache(**file)) {
     return absl::AlreadyExistsError(
         absl::StrCat(path, ": expected a cache of images, or no file yet; found another file, which is left alone"));
   }
-  if (!file.ok() || !Serves(**file, made_from, channels, list.entries.size())) {
-    SNUG_RETURN_IF_ERROR(Make(path, list, channels, side, made_from));
+  if (!file.ok() || !Serves(**file, made_from, options.channels, list->entries.size(), options.skips_broken)) {
+    SNUG_RETURN_IF_ERROR(Make(path, *list, options, made_from));
     file = FileBytes::Open(path);
     if (!file.ok()) return file.status();
   }
-  return std::shared_ptr<const ImageCache>(new ImageCache(*std::move(file)));
+  std::shared_ptr<ImageCache> cache(new ImageCache(*std::move(file)));
+  const std::vector<std::string> wrong = cache->Wrong();
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    if (wrong[i].empty()) cache->whole_.push_back(static_cast<int64_t>(i));
+  }
+  SNUG_ASSIGN_OR_RETURN(*dropped, LeaveOut(wrong, list));
+  return std::shared_ptr<const ImageCache>(std::move(cache));
+}
+
+std::vector<std::string> ImageCache::Wrong() const {
+  CacheHeader header;
+  std::memcpy(&header, file_->bytes().data(), sizeof header);
+  std::vector<std::string> wrong(static_cast<size_t>(header.images));
+  for (int64_t i = 0; i < header.images; ++i) {
+    const Place place = PlaceOf(*file_, i);
+    if (!place.broken()) continue;
+    const auto* const text = reinterpret_cast<const char*>(file_->bytes().data() + place.offset);
+    wrong[static_cast<size_t>(i)] = std::string(text, static_cast<size_t>(place.height));
+  }
+  return wrong;
 }
 
 PixelView ImageCache::image(int64_t index) const {
   const uint8_t* bytes = file_->bytes().data();
   CacheHeader header;
   std::memcpy(&header, bytes, sizeof header);
-  Place place;
-  std::memcpy(&place, bytes + sizeof header + static_cast<size_t>(index) * sizeof place, sizeof place);
+  const Place place = PlaceOf(*file_, whole_[static_cast<size_t>(index)]);
   return {.width = place.width, .height = place.height, .channels = header.channels, .bytes = bytes + place.offset};
 }
 

@@ -3,16 +3,12 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <cmath>
-#include <thread>
-#include <utility>
+#include <vector>
 
 #include "engine/base/hash.h"
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/train/data/images/codec.h"
 #include "engine/train/data/images/crop.h"
-#include "engine/train/data/images/image_cache.h"
 #include "engine/train/data/images/jitter.h"
 #include "engine/train/data/images/resize.h"
 
@@ -40,11 +36,10 @@ int ReductionFor(const ImageBox& box, int64_t height, int64_t width) {
 
 class ImageDataset final : public Dataset {
  public:
-  ImageDataset(const ImageList& list, const ImageDatasetOptions& options, std::shared_ptr<const ImageCache> cache)
+  ImageDataset(const ImageList& list, const ImageDatasetOptions& options)
       : Dataset(FieldsOf(list, options), static_cast<int64_t>(list.entries.size())),
         options_(options),
         entries_(list.entries),
-        cache_(std::move(cache)),
         boxes_{MixKeys(options.seed, HashName("box of an image"))},
         colours_{MixKeys(options.seed, HashName("colours of an image"))} {}
 
@@ -57,8 +52,8 @@ class ImageDataset final : public Dataset {
     const auto draw_epoch = static_cast<uint64_t>(epoch), draw_sample = static_cast<uint64_t>(sample);
     auto* planes = reinterpret_cast<float*>(fields[0]);
     thread_local std::vector<float> scratch;
-    if (cache_ != nullptr) {
-      const PixelView image = cache_->image(sample);
+    if (options_.cache != nullptr) {
+      const PixelView image = options_.cache->image(sample);
       ResizeBox(image, BoxOf(image.width, image.height, draw_epoch, draw_sample), options_.height, options_.width,
                 planes, &scratch);
     } else {
@@ -91,60 +86,24 @@ class ImageDataset final : public Dataset {
 
   ImageDatasetOptions options_;
   std::vector<ImageList::Entry> entries_;
-  std::shared_ptr<const ImageCache> cache_;
   Philox boxes_, colours_;
 };
 
-// A cached image has what evaluation cuts out of it in the sample's own size.
-int64_t CacheSide(const ImageDatasetOptions& options) {
-  return static_cast<int64_t>(std::ceil(static_cast<double>(std::max(options.height, options.width)) * 256 / 224));
-}
-
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenImages(const ImageList& list, const ImageDatasetOptions& options) {
+absl::Status CheckImageSample(const ImageDatasetOptions& options) {
   if (options.channels != 1 && options.channels != 3) {
     return absl::InvalidArgumentError(
         absl::StrCat("images: expected 1 channel (grey) or 3 (colours), found ", options.channels));
   }
-  if (options.height < 1 || options.width < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("images: expected a size of at least 1, found ", options.height, " x ", options.width));
-  }
-  std::shared_ptr<const ImageCache> cache;
-  if (!options.cache.empty()) {
-    SNUG_ASSIGN_OR_RETURN(cache, ImageCache::Open(options.cache, list, options.channels, CacheSide(options)));
-  }
-  return std::make_shared<const ImageDataset>(list, options, std::move(cache));
+  if (options.height >= 1 && options.width >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("images: expected a size of at least 1, found ", options.height, " x ", options.width));
 }
 
-absl::StatusOr<std::vector<std::string>> DropBroken(int64_t channels, ImageList* list) {
-  const auto n = static_cast<int64_t>(list->entries.size());
-  std::vector<std::string> wrong(static_cast<size_t>(n));
-  const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  ParallelFor(threads, n, /*chunk=*/16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const absl::StatusOr<ImageFile> file = ImageFile::Open(list->entries[static_cast<size_t>(i)].path);
-      absl::Status status = file.status();
-      if (status.ok()) status = file->Decode(channels).status();
-      if (!status.ok()) wrong[static_cast<size_t>(i)] = std::string(status.message());
-    }
-  });
-  std::vector<ImageList::Entry> whole;
-  std::vector<std::string> dropped;
-  for (size_t i = 0; i < wrong.size(); ++i) {
-    if (wrong[i].empty()) {
-      whole.push_back(std::move(list->entries[i]));
-    } else {
-      dropped.push_back(std::move(wrong[i]));
-    }
-  }
-  list->entries = std::move(whole);
-  if (list->entries.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("images: expected some that can be read, found none; the first of ",
-                                                   dropped.size(), ": ", dropped.front()));
-  }
-  return dropped;
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenImages(const ImageList& list, const ImageDatasetOptions& options) {
+  SNUG_RETURN_IF_ERROR(CheckImageSample(options));
+  return std::make_shared<const ImageDataset>(list, options);
 }
 
 }  // namespace snug::core

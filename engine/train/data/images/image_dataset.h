@@ -5,10 +5,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "engine/train/data/dataset.h"
+#include "engine/train/data/images/image_cache.h"
 #include "engine/train/data/images/image_list.h"
 
 namespace snug::core {
@@ -20,16 +19,15 @@ struct ImageDatasetOptions {
   double least_area = 0.08;  // of a random part, as a share of the image
   double jitter = 0;         // of the colours of a random part: see JitterColours()
   uint64_t seed = 0;
-  // A file that holds the images decoded, smaller: made if it is not there or was made from other files. Where it is
-  // named, samples are cut out of these smaller images.
-  std::string cache;
+  // The images of the list, decoded and smaller: where it is given, samples are cut out of these.
+  std::shared_ptr<const ImageCache> cache = nullptr;
 };
+
+// Whether samples can be as they are asked for.
+absl::Status CheckImageSample(const ImageDatasetOptions& options);
 
 // Fields: image float32[channels, height, width] in [0, 1], label int32, with the names of the classes. A sample's name
 // is its file's path.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenImages(const ImageList& list, const ImageDatasetOptions& options);
-
-// Decodes all files, on all processors, and takes those that are broken out of the list. Says what is wrong with each.
-absl::StatusOr<std::vector<std::string>> DropBroken(int64_t channels, ImageList* list);
 
 }  // namespace snug::core

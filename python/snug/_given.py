@@ -28,6 +28,16 @@ class _DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+_READ_ONLY, _IS_COPIED = 1, 2  # flags
+# Libraries whose arrays never change, and which hand them on by the protocol that cannot say so (JAX 0.10 does).
+_NEVER_WRITTEN = ("jax", "jaxlib")
+_is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi))
 
@@ -111,11 +121,25 @@ def _by_dlpack(what: str, value: Any) -> Given:
         raise DeviceError(f"{what}: expected numbers in the processor's memory, found them on {name}: move them there, "
                           "as tensor.cpu() does")
     try:
-        capsule = value.__dlpack__()
-        address = _pointer_in(capsule, b"dltensor")
+        try:
+            capsule = value.__dlpack__(max_version=(1, 0))
+        except TypeError:  # a producer of before version 1, which has no such argument
+            capsule = value.__dlpack__()
+        versioned = bool(_is_capsule(capsule, b"dltensor_versioned"))
+        address = _pointer_in(capsule, b"dltensor_versioned" if versioned else b"dltensor")
     except Exception as refused:
         raise Error(f"{what}: its library does not hand it on by DLPack: {refused}") from refused
-    tensor = _DLTensor.from_address(address)
+    # Before version 1 nobody said.
+    writable = type(value).__module__.split(".")[0] not in _NEVER_WRITTEN
+    if versioned:
+        managed = _DLManagedTensorVersioned.from_address(address)
+        if managed.major != 1:
+            raise Error(f"{what}: expected DLPack of version 1, found version {managed.major}.{managed.minor}")
+        # What is written into a copy would be lost.
+        writable = writable and not managed.flags & (_READ_ONLY | _IS_COPIED)
+        tensor = managed.tensor
+    else:
+        tensor = _DLTensor.from_address(address)
     number = _DLPACK_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if number is None:
         raise _wrong_type(what, f"{_DLPACK_CODES.get(tensor.code, 'elements of another kind, ')}{tensor.bits}")
@@ -123,7 +147,7 @@ def _by_dlpack(what: str, value: Any) -> Given:
     strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else None
     _expect_contiguous(what, shape, strides, 1)
     # The capsule owns the tensor: its destructor gives it back when nobody here needs the bytes any more.
-    return Given(what, (tensor.data or 0) + tensor.byte_offset, number, shape, True, capsule, value)
+    return Given(what, (tensor.data or 0) + tensor.byte_offset, number, shape, writable, capsule, value)
 
 
 def _by_buffer(what: str, value: Any, view: memoryview) -> Given:

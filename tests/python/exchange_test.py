@@ -14,6 +14,7 @@ from snug import _given, _tensor
 
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+HAS_JAX = importlib.util.find_spec("jax") is not None
 
 
 class CapsuleTest(PackageTest):
@@ -70,6 +71,56 @@ class CapsuleTest(PackageTest):
         thread.start()
         thread.join()
         self.assertEqual(capsules, [])
+
+    def producer(self, tensor, flags=0, major=1):
+        """An object that knows DLPack 1 alone, and says this of the tensor."""
+        class Producer:
+            asked = []
+
+            def __dlpack_device__(self):
+                return 1, 0
+
+            def __dlpack__(self, *, max_version=None):
+                self.asked.append(max_version)
+                capsule = tensor.__dlpack__(max_version=max_version)
+                if max_version is not None:
+                    address = _given._pointer_in(capsule, b"dltensor_versioned")
+                    managed = _given._DLManagedTensorVersioned.from_address(address)
+                    managed.flags, managed.major = flags, major
+                return capsule
+        return Producer()
+
+    def test_what_is_only_to_be_read_is_no_output(self):
+        numbers = points()
+        read_only, copied = 1, 2
+        for flags in (0, read_only, copied):
+            score, point = snug.empty((BATCH, 4)), snug.empty((BATCH, 2))
+            producer = self.producer(score, flags)
+            given = _given.given("x", producer)
+            self.assertEqual((given.writable, given.address, given.shape), (flags == 0, score.address, (BATCH, 4)))
+            self.assertEqual(producer.asked, [(1, 0)])
+            session = snug.Session(quadrants(), batch=BATCH, seed=1, bound=["point", "score"])
+            session.bind("point", self.producer(point, flags))  # inputs are only read
+            if flags:
+                self.error(snug.Error, lambda: session.bind("score", producer), 'output "score"', "only to be read")
+            else:
+                session.bind("score", producer)
+                session.step(quadrant=numbers["quadrant"])
+        self.error(snug.Error, lambda: _given.given("x", self.producer(snug.empty(3), major=2)),
+                   "x: expected DLPack of version 1, found version 2.")
+
+    def test_producers_of_before_version_1_are_asked_as_they_know(self):
+        tensor, asked = snug.empty((2, 3)), []
+
+        class Older:
+            def __dlpack_device__(self):
+                return 1, 0
+
+            def __dlpack__(self, stream=None):
+                asked.append(stream)
+                return tensor.__dlpack__()
+        given = _given.given("x", Older())
+        self.assertEqual((given.address, given.writable, asked), (tensor.address, True, [None]))
 
     def test_what_the_producer_refuses_is_said(self):
         class Refuses:
@@ -162,6 +213,10 @@ class NumpyTest(PackageTest):
         out.flags.writeable = False
         self.error(snug.Error, lambda: bound.bind("score", out), "only to be read")
 
+        class ByDlpack:  # NumPy before 2.1 refuses to hand it on, which is said; later ones say that it is read-only
+            __dlpack__, __dlpack_device__ = out.__dlpack__, out.__dlpack_device__
+        self.error(snug.Error, lambda: bound.bind("score", ByDlpack()), "score", "read")
+
     def test_one_number(self):
         self.assertEqual(_given.given("x", self.numpy.float32(1.5)).shape, ())
         session = snug.Session(quadrants(), batch=BATCH)
@@ -233,6 +288,24 @@ class TorchTest(PackageTest):
         if self.torch.cuda.is_available():
             self.error(snug.DeviceError, step(point=self.point.cuda()), "cuda")
         step()()
+
+
+@unittest.skipUnless(HAS_JAX, "SKIPPED: JAX is not installed")
+class JaxTest(PackageTest):
+    """Arrays of JAX are never to be written."""
+
+    def test_they_are_read_in_place_and_are_no_outputs(self):
+        import jax.numpy
+        numbers = points()
+        point = jax.numpy.asarray([[1.0, 2.0]] * BATCH, dtype="float32")
+        given = _given.given("x", point)
+        self.assertEqual((given.address, given.shape), (point.unsafe_buffer_pointer(), (BATCH, 2)))
+        session = snug.Session(quadrants(), batch=BATCH, seed=1, bound="score")
+        self.error(snug.Error, lambda: session.bind("score", jax.numpy.zeros((BATCH, 4), "float32")), "only to be read")
+        other = snug.Session(quadrants(), batch=BATCH, seed=1)
+        other.step({"point": point, "quadrant": numbers["quadrant"]})
+        there = jax.numpy.from_dlpack(snug.empty((4, 3)))
+        self.assertEqual(there.shape, (4, 3))
 
 
 if __name__ == "__main__":

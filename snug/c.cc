@@ -83,6 +83,14 @@ constexpr TextField kTexts[] = {
     {"bound", [](snug::SessionOptions& o, const char* v) { o.bound.emplace_back(v); }},
 };
 
+struct NumberField {
+  const char* name;
+  void (*set)(snug::SessionOptions& options, double value);
+};
+constexpr NumberField kNumbers[] = {
+    {"watchdog", [](snug::SessionOptions& o, double v) { o.watchdog = v; }},
+};
+
 template <class Field, size_t kSize>
 const Field* FieldCalled(const Field (&fields)[kSize], const std::string& name) {
   for (const Field& field : fields) {
@@ -178,6 +186,8 @@ snug_error* snug_options_set_integer(snug_options* options, const char* name, in
     }
     if (const IntegerField* field = FieldCalled(kIntegers, called); field != nullptr) {
       field->set(options->options, value);
+    } else if (const NumberField* number = FieldCalled(kNumbers, called); number != nullptr) {
+      number->set(options->options, static_cast<double>(value));
     } else {
       SetMemoryOption(options->options, called, value);
     }
@@ -190,7 +200,11 @@ snug_error* snug_options_set_number(snug_options* options, const char* name, dou
     if (Status given = Given({{"options", options}, {"name", name}}); !given.ok()) return given;
     if (FieldCalled(kIntegers, name) != nullptr) return WrongKind(name, "an integer, found a number");
     if (IsPrecision(name) || FieldCalled(kTexts, name) != nullptr) return WrongKind(name, "a text, found a number");
-    SetMemoryOption(options->options, name, value);
+    if (const NumberField* field = FieldCalled(kNumbers, name); field != nullptr) {
+      field->set(options->options, value);
+    } else {
+      SetMemoryOption(options->options, name, value);
+    }
     return {};
   });
 }
@@ -199,6 +213,7 @@ snug_error* snug_options_set_text(snug_options* options, const char* name, const
   return Guarded([&]() -> Status {
     if (Status given = Given({{"options", options}, {"name", name}, {"value", value}}); !given.ok()) return given;
     if (FieldCalled(kIntegers, name) != nullptr) return WrongKind(name, "an integer, found a text");
+    if (FieldCalled(kNumbers, name) != nullptr) return WrongKind(name, "a number, found a text");
     if (IsPrecision(name)) {
       const std::string precision = value;
       if (precision == "float32") {

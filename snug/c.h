@@ -57,8 +57,9 @@ SNUG_C_API void snug_network_free(snug_network* network);
 /* ---- options of a session ---- */
 /* They are the fields of SessionOptions in snug/session.h, by name: device, batch, training, evaluation_batch,
  * precision, stochastic_rounding, threads, streams, engine, memory, memory_limit, seed, keep_inputs (integers and
- * texts; an integer that is not 0 is true). `fetch` and `bound` take a name each time they are set. Any other name is
- * one of `training { memory { } }`: gc_fraction, allocator. */
+ * texts; an integer that is not 0 is true), watchdog (a number of seconds; its report goes to standard error). `fetch`
+ * and `bound` take a name each time they are set. Any other name is one of `training { memory { } }`: gc_fraction,
+ * allocator. */
 typedef struct snug_options snug_options;
 SNUG_C_API snug_error* snug_options_new(snug_options** options);
 SNUG_C_API snug_error* snug_options_set_integer(snug_options* options, const char* name, int64_t value);

@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import random
+import re
 import tempfile
 import threading
 import unittest
@@ -195,6 +196,30 @@ class CTest(unittest.TestCase):
         call("plan", again, options, ctypes.byref(planned))
         self.assertEqual(bytes(planned), bytes(taken))
 
+    def test_every_option_of_a_session_has_its_name_here(self):
+        fields = re.search(r"struct SessionOptions \{(.*?)\n\};", (SOURCE / "snug/session.h").read_text(), re.S)[1]
+        names = re.findall(r"^  [\w:<> ]+[ >](\w+) = ", fields, re.M)
+        header = (SOURCE / "snug/c.h").read_text().split("---- options of a session ----")[1].split("*/\ntypedef")[0]
+        words = set(re.findall(r"\w+", header))
+        # memory_options are set by their own names; a function that gets the report is C++'s alone.
+        missing = [name for name in names if name not in words and name not in ("memory_options", "watchdog_report")]
+        self.assertEqual(missing, [])
+        self.assertGreater(len(names), 15, names)
+
+    def test_a_watchdog_looks_on(self):
+        session = mlp_session(batch=2, seed=1, watchdog=60.0)
+        other = mlp_session(batch=2, seed=1, watchdog=60)  # an integer is a number, too
+        losses = []
+        for each in (session, other):
+            feed(each, TRAINING, "image", [0.5] * (2 * 784), ctypes.c_float, FLOAT32)
+            feed(each, TRAINING, "label", [1, 2], ctypes.c_int32, INT32)
+            call("step", each, TRAINING)
+            loss = ctypes.c_float()
+            call("fetch", each, TRAINING, "loss", ctypes.byref(loss), ctypes.c_int64(1), FLOAT32)
+            losses.append(loss.value)
+            LIBRARY.snug_session_free(each)
+        self.assertEqual(losses[0], losses[1])
+
     def test_mistakes_come_back_as_text(self):
         nothing = ctypes.c_void_p()
         text = "name: 'n'\ninput { name: 'x' }\nlayer { name: 'y' input: 'x' dense { units: 'many' } }\n"
@@ -210,8 +235,12 @@ class CTest(unittest.TestCase):
                 (("options_set_text", options, "precision", "float8"), "float32, bfloat16 or float64"),
                 (("options_set_number", options, "batch", ctypes.c_double(1.5)), "expected an integer"),
                 (("options_set_integer", options, "threads", ctypes.c_int64(-1)), "found -1"),
+                (("options_set_text", options, "watchdog", "60"), "expected a number, found a text"),
                 (("options_set_integer", None, "batch", ctypes.c_int64(1)), 'argument "options"')]:
             self.assertIn(expected, self.error_of(INVALID_ARGUMENT, *arguments))
+        for seconds in (-1, -0.5):
+            with self.assertRaisesRegex(SnugError, f'option "watchdog": expected seconds, found {seconds}'):
+                mlp_session(watchdog=seconds)
         with self.assertRaisesRegex(SnugError, "gc_fractoin"):
             mlp_session(memory="dynamic", gc_fractoin=0.5)
         session = mlp_session(batch=2)

@@ -48,6 +48,7 @@ class Network:
 
     @property
     def name(self) -> str:
+        """The name that the model file gives it."""
         found = re.search(r'^name: "([^"]*)"', self.text, re.MULTILINE)
         return found[1] if found else ""
 

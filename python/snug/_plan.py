@@ -29,6 +29,7 @@ class Memory:
 
     @property
     def total_bytes(self) -> int:
+        """What a session takes: Variables and step together."""
         return self.state_bytes + self.step_bytes
 
     @classmethod

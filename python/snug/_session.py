@@ -47,7 +47,7 @@ class Session(Program):
                  stochastic_rounding: Optional[bool] = None, threads: Optional[int] = None,
                  streams: Optional[int] = None, engine: Optional[str] = None, memory: Optional[str] = None,
                  memory_limit: Union[int, str, None] = None, seed: Optional[int] = None, keep_inputs: bool = False,
-                 fetch: Union[str, Iterable[str], None]
+                 watchdog: Optional[float] = None, fetch: Union[str, Iterable[str], None]
                  = None, bound: Union[str, Iterable[str], None] = None, **memory_options: Any) -> None:
         """Compiles the network and takes its memory.
 
@@ -59,6 +59,7 @@ class Session(Program):
         threads, streams: of each op (0: one for every processor), and how many ops run side by side
         memory, memory_limit: how it is planned (`snug.strategies`), and bytes that it keeps to, or "8GiB"
         keep_inputs: what is fed stays for the next step
+        watchdog: seconds without a finished op after which a report on standard error says what each stream does
         fetch: values that become outputs, beside the network's own
         bound: inputs and outputs that lie in the caller's arrays; steps use those without a copy
 
@@ -69,7 +70,7 @@ class Session(Program):
         options = dict(batch=batch, device=device, training=training, evaluation_batch=evaluation_batch,
                        precision=precision, stochastic_rounding=stochastic_rounding, threads=threads, streams=streams,
                        engine=engine, memory=memory, memory_limit=memory_limit, seed=seed, keep_inputs=keep_inputs,
-                       fetch=names(fetch), bound=bound, **memory_options)
+                       watchdog=watchdog, fetch=names(fetch), bound=bound, **memory_options)
         self._trains = bool(training)
         state = State(compiled(network, options, lambda n, o: made(lib.snug_session_create, n, o),
                                 lib.snug_session_free))
@@ -94,6 +95,7 @@ class Session(Program):
 
     @property
     def closed(self) -> bool:
+        """Whether `close` was called, or the `with` block ended."""
         return self._state.handle is None
 
     def __enter__(self) -> "Session":
@@ -128,6 +130,7 @@ class Session(Program):
 
     @property
     def learning_rate(self) -> float:
+        """The learning rate of the next step, which may be set to another number, before every step."""
         rate = ctypes.c_double()
         with self._state.use() as handle:
             check(lib.snug_learning_rate(handle, ctypes.byref(rate)))

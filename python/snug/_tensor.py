@@ -57,6 +57,7 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
+        """How many dimensions there are."""
         return len(self.shape)
 
     @property
@@ -69,6 +70,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """How many bytes the numbers take."""
         return self.size * ITEM_BYTES[self._number]
 
     @property

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import shlex
 import shutil
 import subprocess
@@ -85,6 +86,65 @@ class CompletionTest(SnugTest):
                 if shutil.which(shell) is None:
                     raise unittest.SkipTest(f"no {shell} here to read its completion")
                 subprocess.run([shell, "-n", script], check=True)
+
+    def needs(self, shell):
+        if shutil.which(shell) is None:
+            self.skipTest(f"SKIPPED: no {shell} here to complete anything (tools/setup --peers)")
+
+    def environment(self):
+        """An empty home, and this build's command as `snug`."""
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin/snug").symlink_to(BINARY)
+        self.write("some_net.pbtxt", "")
+        return {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "HOME": str(self.folder), "TERM": "dumb", "LC_ALL": "C.UTF-8"}
+
+    def test_fish_completes_commands_flags_and_files(self):
+        self.needs("fish")
+        environment = self.environment()
+        script = "snug completion fish | source; for line in $argv; complete -C $line; echo ----; end"
+        lines = ("snug memc", "snug plan --forw", "snug plan --bat", "snug new conv", "snug completion ", "snug plan some", "snug plan --svg=some")
+        done = subprocess.run(["fish", "--no-config", "-c", script, *lines], capture_output=True, text=True, check=True,
+                              env=environment, cwd=self.folder)
+        self.assertEqual(done.stderr, "")
+        # Behind each word, fish says what it is.
+        found = [[answer.split("\t")[0] for answer in answers.splitlines()] for answers in done.stdout.split("----\n")[:-1]]
+        self.assertEqual(len(found), len(lines), done.stdout)
+        expected = (["memcost"], ["--forward"], ["--batch", "--batch-every", "--batch-excess", "--batch-range"], ["convnet"], None,
+                    ["some_net.pbtxt"], ["--svg=some_net.pbtxt"])
+        for line, answers, wanted in zip(lines, found, expected):
+            if wanted is not None:
+                self.assertEqual(answers, wanted, line)
+        self.assertLessEqual({"bash", "zsh", "fish"}, set(found[4]))
+
+    def test_zsh_completes_commands_flags_and_files(self):
+        """It completes in a terminal alone: words are typed into one, then Tab, and a key that shows the line."""
+        self.needs("zsh")
+        mine, theirs = os.openpty()
+        process = subprocess.Popen(["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=self.environment(),
+                                   cwd=self.folder, start_new_session=True)
+        os.close(theirs)
+        try:
+            said = ""
+
+            def read_until(end):
+                nonlocal said
+                while end not in said:
+                    self.assertTrue(select.select([mine], [], [], 60)[0], f"zsh shows no {end!r}: {said!r}")
+                    said += os.read(mine, 4096).decode()
+                before, said = said.split(end, 1)
+                return before
+
+            os.write(mine, b"autoload -Uz compinit; compinit -u -D; source <(snug completion zsh); "
+                           b"shown() { print -r -- \"<$BUFFER\"'>'; BUFFER='' }; zle -N shown; bindkey '^T' shown; echo rea''dy\n")
+            read_until("ready\r\n")
+            for line, wanted in (("snug memc", "snug memcost "), ("snug plan --forw", "snug plan --forward "), ("snug new conv", "snug new convnet "),
+                                 ("snug plan some", "snug plan some_net.pbtxt "), ("snug plan --svg=some", "snug plan --svg=some_net.pbtxt ")):
+                os.write(mine, line.encode() + b"\t\x14")
+                self.assertEqual(read_until(">\r\n").rsplit("<", 1)[-1], wanted)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(mine)
 
     def test_other_shells_are_refused(self):
         self.assertIn("bash, zsh or fish", self.error("completion", "tcsh"))

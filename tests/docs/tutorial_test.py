@@ -2,7 +2,8 @@
 prints is compared with what stands under it.
 
 Two commands are not run, because the build that is tested is what they would make: tools/quickstart, and the one that compiles
-the library. That what they make is there is checked in their place.
+the library. That what they make is there is checked in their place. A server that readers end by Ctrl-C is ended likewise, after
+some seconds.
 
 Compared are words and whole numbers of one or two digits; the rest of the numbers roughly, because other processors round
 otherwise and take other kernels; times and rates not at all. A line `...` stands for any number of lines, `...` within a line for any text.
@@ -24,6 +25,7 @@ MADE_BEFORE = {
     "cmake --build $SNUG/build/release --target snug_shared snug_static":
         "ls $SNUG/build/release/libsnug/libsnug.so $SNUG/build/release/libsnug/libsnug.a > /dev/null",
 }
+ENDED = {"snug watch runs/slow": "timeout --signal=INT 3 snug watch runs/slow || test $? = 124"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A number, with what tells whether it is a time, a rate or bytes.
 NUMBER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<unit> ?(?:s|ms|us|ns|samples/s|steps/s|B|KB|kB|MB|GB|KiB|MiB|GiB|bytes)\b|%| %)?")
@@ -100,18 +102,19 @@ class TutorialTest(unittest.TestCase):
         script, replaced = ["set -euo pipefail"], set()
         for number, (_, commands, _) in enumerate(all_blocks):
             for line in commands.splitlines():
-                if line in MADE_BEFORE:
+                if line in MADE_BEFORE | ENDED:
                     replaced.add(line)
-                    commands = commands.replace(line, MADE_BEFORE[line])
+                    commands = commands.replace(line, (MADE_BEFORE | ENDED)[line])
             script += [f"printf '\\n@@@ %s\\n' {number}", commands]
-        self.assertEqual(replaced, set(MADE_BEFORE))
+        self.assertEqual(replaced, set(MADE_BEFORE | ENDED))
         with tempfile.TemporaryDirectory() as folder:
             home = pathlib.Path(folder)
             clone = home / "snug"
             (clone / "build").mkdir(parents=True)
             (clone / "build/release").symlink_to(BUILD)
+            (clone / "python").symlink_to(ROOT / "python")
             environment = {name: value for name, value in os.environ.items() if not name.startswith(("PKG_CONFIG", "CMAKE"))}
-            environment |= {"HOME": str(home), "OMP_WAIT_POLICY": "passive"}
+            environment |= {"HOME": str(home), "OMP_WAIT_POLICY": "passive", "PYTHONDONTWRITEBYTECODE": "1"}
             done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=clone, env=environment, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, timeout=900)
             printed = re.split(r"\n?@@@ \d+\n", done.stdout)[1:]
@@ -128,8 +131,9 @@ class TutorialTest(unittest.TestCase):
 
     def check_files(self, folder):
         """What the page tells readers to open."""
-        self.assertTrue((folder / "runs/mlp/curve.svg").read_text().startswith("<svg"))
-        for page in ("plan.html", "runs/mlp/memory.html"):
+        for picture in ("curve.svg", "find_lr.svg"):
+            self.assertTrue((folder / "runs/mlp" / picture).read_text().startswith("<svg"))
+        for page in ("plan.html", "runs/mlp/memory.html", "compare.html", "report.html"):
             self.assertIn("<html", (folder / page).read_text()[:200], page)
 
     def test_the_page_begins_as_the_readme_does(self):

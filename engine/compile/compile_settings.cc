@@ -36,20 +36,28 @@ absl::Status CheckLibrarySettings(const CompileSettings& settings, Device device
 
 // Rounds are computed anew by loops that stay one node: passes would merge those of a straight line with the first
 // ones.
-absl::Status CheckStashLimit(const CompileSettings& settings, Device device, LoopRule loops,
-                             const OptionPlaces& places) {
-  if (settings.recompute_rounds != 0) {
+absl::Status CheckLoopSettings(const CompileSettings& settings, Device device, LoopRule loops,
+                               const OptionPlaces& places) {
+  const bool limited = !settings.stash_limit.empty(), anew = settings.recompute_rounds != 0;
+  if (limited && anew) {
     return places.FlagError("stash-limit", absl::StrCat("chooses the rounds that are kept by itself; leave it or ",
                                                         places.FlagName("recompute-rounds"), " out"));
   }
+  const absl::string_view name = limited ? "stash-limit" : "recompute-rounds";
   if (device.kind == Device::Kind::kCuda) {
-    return places.FlagError("stash-limit",
-                            absl::StrCat("is for loops that stay one node, found ",
-                                         places.FlagWritten("device", settings.device), ", where all are unrolled"));
+    if (limited || anew) {
+      return places.FlagError(name, absl::StrCat("is for loops that stay one node, found ",
+                                                 places.FlagWritten("device", settings.device),
+                                                 ", where all are unrolled"));
+    }
+    if (loops != LoopRule::kRolled) return absl::OkStatus();
+    return places.FlagError("loops", absl::StrCat(LoopRuleName(loops), " is for the CPU, found ",
+                                                  places.FlagWritten("device", settings.device),
+                                                  ", where all loops are unrolled"));
   }
-  if (loops != LoopRule::kUnrolled) return absl::OkStatus();
-  return places.FlagError("stash-limit", absl::StrCat("is for loops that stay one node, found ",
-                                                      places.FlagWritten("loops", LoopRuleName(loops))));
+  if (loops != LoopRule::kUnrolled || (!limited && !anew)) return absl::OkStatus();
+  return places.FlagError(name, absl::StrCat("is for loops that stay one node, found ",
+                                             places.FlagWritten("loops", LoopRuleName(loops))));
 }
 
 // Kernels that are fused have to be compiled where they run: without a compiler the pass that makes them is left out.
@@ -121,9 +129,9 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
     const absl::StatusOr<int64_t> bytes = ParseByteSize("", settings.stash_limit);
     if (!bytes.ok()) return places.FlagError("stash-limit", bytes.status().message());
     if (*bytes < 1) return places.FlagError("stash-limit", "expected at least 1 byte; leave it out for none");
-    SNUG_RETURN_IF_ERROR(CheckStashLimit(settings, device, *loops, places));
     stash_limit = *bytes;
   }
+  SNUG_RETURN_IF_ERROR(CheckLoopSettings(settings, device, *loops, places));
   CompileOptions options{
       .device = device,
       .batch = settings.batch,

@@ -360,17 +360,41 @@ absl::Status CheckStashLimit(const CompileOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("stash-limit: expected at least 1 byte, or 0 for none, found ", options.stash_limit));
   }
-  if (options.recompute_rounds != 0) {
-    return absl::InvalidArgumentError(
-        "stash-limit: chooses the rounds that are kept by itself; expected no recompute-rounds");
-  }
-  if (options.device.kind == Device::Kind::kCuda) {
-    return absl::InvalidArgumentError(absl::StrCat("stash-limit: is for loops that stay one node, found the device ",
-                                                   options.device.ToString(), ", where all are unrolled"));
-  }
-  if (options.loops != LoopRule::kUnrolled) return absl::OkStatus();
+  if (options.recompute_rounds == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("stash-limit: is for loops that stay one node, found the rule ", LoopRuleName(options.loops)));
+      "stash-limit: chooses the rounds that are kept by itself; expected no recompute-rounds");
+}
+
+absl::Status CheckRecomputeRounds(const CompileOptions& options) {
+  if (options.recompute_rounds >= 0 || options.recompute_rounds == kSquareRoot) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("recompute-rounds: expected a number of rounds, 0 for none or ",
+                                                 kSquareRoot, " for about the square root, found ",
+                                                 options.recompute_rounds));
+}
+
+// Rounds are computed anew by loops that stay one node. Of a straight line, this pass would merge those rounds with the
+// first ones, and all would be kept after all.
+bool MergesRoundsAnew(const CompileOptions& options) {
+  return !options.disabled_passes.contains("common_subexpressions");
+}
+
+// Of options that only loops understand that stay one node.
+absl::Status CheckForRolledLoops(const CompileOptions& options) {
+  const bool anew = options.recompute_rounds != 0 && MergesRoundsAnew(options);
+  const absl::string_view name = options.stash_limit != 0 ? "stash-limit" : anew ? "recompute-rounds" : "";
+  if (options.device.kind == Device::Kind::kCuda) {
+    if (!name.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": is for loops that stay one node, found the device ",
+                                                     options.device.ToString(), ", where all are unrolled"));
+    }
+    if (options.loops != LoopRule::kRolled) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("loops: the rule ", LoopRuleName(options.loops),
+                                                   " is for the CPU, found the device ", options.device.ToString(),
+                                                   ", where all loops are unrolled"));
+  }
+  if (name.empty() || options.loops != LoopRule::kUnrolled) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": is for loops that stay one node, found the rule ", LoopRuleName(options.loops)));
 }
 
 absl::Status CheckPassNames(const CompileOptions& options) {
@@ -434,6 +458,8 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
         absl::StrCat("stochastic-rounding: expected the precision bfloat16, found ", Name(options.precision)));
   }
   SNUG_RETURN_IF_ERROR(CheckStashLimit(options));
+  SNUG_RETURN_IF_ERROR(CheckRecomputeRounds(options));
+  SNUG_RETURN_IF_ERROR(CheckForRolledLoops(options));
   const proto::Optimizer fallback = DefaultOptimizer();
   const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer
                                       : network.has_optimizer()    ? network.optimizer()

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/has_cuda.h"
 #include "engine/compile/compile_settings.h"
 #include "engine/compile/control/loop_report.h"
 #include "tests/control/control_run.h"
@@ -418,6 +419,18 @@ TEST(StashLimit, SaysWhatItDoesNotGoWith) {
   EXPECT_EQ(refused({.recompute_rounds = 3}),
             "--stash-limit: chooses the rounds that are kept by itself; leave it or --recompute-rounds out");
   EXPECT_EQ(refused({.loops = "unrolled"}), "--stash-limit: is for loops that stay one node, found --loops=unrolled");
+  const auto anew = [](const CompileSettings& settings) {
+    return std::string(SettleCompile(settings, 1, OptionPlaces::OnCommandLine()).status().message());
+  };
+  EXPECT_EQ(anew({.loops = "unrolled", .recompute_rounds = 3}),
+            "--recompute-rounds: is for loops that stay one node, found --loops=unrolled");
+  EXPECT_EQ(anew({.loops = "rolled", .recompute_rounds = 3}), "");
+#if SNUG_HAS_CUDA
+  EXPECT_EQ(anew({.device = "cuda", .recompute_rounds = -1}),
+            "--recompute-rounds: is for loops that stay one node, found --device=cuda, where all are unrolled");
+  EXPECT_EQ(anew({.device = "cuda", .loops = "rolled"}),
+            "--loops: rolled is for the CPU, found --device=cuda, where all loops are unrolled");
+#endif
   CompileSettings wrong;
   wrong.stash_limit = "much";
   EXPECT_THAT(std::string(SettleCompile(wrong, 1, OptionPlaces::OnCommandLine()).status().message()),
@@ -454,6 +467,14 @@ TEST(StashLimit, OptionsThatDoNotGoTogetherAreRefusedWhoeverSetThem) {
                 AllOf(HasSubstr("stash-limit: is for loops that stay one node"), HasSubstr("cuda")));
     EXPECT_EQ(refused(text, {.loops = LoopRule::kUnrolled, .stash_limit = 100}),
               "stash-limit: is for loops that stay one node, found the rule unrolled");
+    EXPECT_EQ(refused(text, {.loops = LoopRule::kUnrolled, .recompute_rounds = 3}),
+              "recompute-rounds: is for loops that stay one node, found the rule unrolled");
+    EXPECT_THAT(refused(text, {.device = {.kind = Device::Kind::kCuda}, .recompute_rounds = kSquareRoot}),
+                AllOf(HasSubstr("recompute-rounds: is for loops that stay one node"), HasSubstr("cuda")));
+    EXPECT_THAT(refused(text, {.device = {.kind = Device::Kind::kCuda}, .loops = LoopRule::kRolled}),
+                AllOf(HasSubstr("loops: the rule rolled is for the CPU"), HasSubstr("cuda")));
+    EXPECT_EQ(refused(text, {.recompute_rounds = -2}),
+              "recompute-rounds: expected a number of rounds, 0 for none or -1 for about the square root, found -2");
   }
 }
 

@@ -45,13 +45,13 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add(
       "loops", &loops,
       "which loops stay one node, whose body is compiled once: by-size (default; those with more than 2000 nodes in "
-      "all their rounds, and those that compute rounds anew), rolled (all) or unrolled (none, as always on a GPU); the "
-      "bits are the same");
+      "all their rounds, and those that compute rounds anew), rolled (all; on the CPU only) or unrolled (none, as always "
+      "on a GPU); the bits are the same");
   flags.Add(
       "recompute-rounds", &recompute_rounds,
-      "of loops that are trained: keeps for gradients what is carried, every so many rounds, and computes the "
-      "rounds between anew (the last chunk of them may be shorter); -1: about the square root of their number; default "
-      "0: keeps all",
+      "of loops that are trained and stay one node: keeps for gradients what is carried, every so many rounds, and "
+      "computes the rounds between anew (the last chunk of them may be shorter); -1: about the square root of their "
+      "number; default 0: keeps all",
       -1);
   flags.Add(
       "stash-limit", &stash_limit,

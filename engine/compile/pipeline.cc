@@ -12,6 +12,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
+#include "engine/compile/control/compile_loop.h"
 #include "engine/compile/control/normal_form.h"
 #include "engine/compile/control/stash.h"
 #include "engine/compile/control/stash_limit.h"
@@ -22,6 +23,7 @@
 #include "engine/compile/import/import.h"
 #include "engine/compile/kernels/derive.h"
 #include "engine/compile/memory/join_launches.h"
+#include "engine/compile/memory/plan_file.h"
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/memory/tasks.h"
 #include "engine/compile/memory/views.h"
@@ -523,6 +525,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   }
   SNUG_ASSIGN_OR_RETURN(compiled.bound, FindCallerValues(graph, registry, options.device.alignment(), options.bound));
   FindStepTasks(compiled);
+  SNUG_RETURN_IF_ERROR(PlanBodies(compiled, options.memory.strategy));
   return compiled;
 }
 
@@ -539,6 +542,11 @@ absl::Status PlanDerivation(Compiled& compiled, int64_t memory_limit) {
 }  // namespace
 
 absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
+  std::string strategy = options.strategy;
+  if (!options.plan_file.empty()) {
+    SNUG_ASSIGN_OR_RETURN(strategy, StrategyOfPlan(options.plan_file));
+  }
+  SNUG_RETURN_IF_ERROR(PlanBodies(compiled, strategy));
   absl::StatusOr<MemoryPlan> plan =
       options.plan_file.empty()
           ? PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), compiled.device, options)

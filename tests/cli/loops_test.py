@@ -64,6 +64,29 @@ class LoopsTest(SnugTest):
         self.assertIn("leave it or --recompute-rounds out",
                       self.error("plan", self.network, "--stash-limit=1MB", "--recompute-rounds=-1", code=2))
 
+    def test_rounds_are_not_computed_anew_where_they_would_be_merged(self):
+        self.assertIn("--recompute-rounds: is for loops that stay one node, found --loops=unrolled",
+                      self.error("plan", self.network, "--loops=unrolled", "--recompute-rounds=5", code=2))
+
+    def test_every_strategy_plans_bodies_too(self):
+        strategies = ("none", "inplace", "share", "nnc", "best")
+        rows = self.json("memcost", self.network, f"--memory={','.join(strategies)}", *ROLLED)["rows"]
+        long = self.write("long.pbtxt", NETWORK.replace("[24, 32]", "[1000, 32]"))  # stays one node by its size
+        table, = self.json("bench", "memory", long, f"--memory={','.join(strategies)}", "--train", "--batch=4", "--threads=1")["rows"]
+        for strategy in strategies:
+            planned = self.json("plan", self.network, f"--memory={strategy}", *ROLLED)["total"]
+            self.assertIn(planned, [row["arena"] for row in rows if (row["strategy"], row["mode"]) == (strategy, "training")])
+            of_long = self.json("plan", long, f"--memory={strategy}", "--threads=1")
+            self.assertTrue(of_long["loops"][0]["rolled"])
+            self.assertIn(of_long["total"], [plan["bytes"] for plan in table["strategies"] if plan["strategy"] == strategy])
+            # What is planned so runs so, from a file too.
+            path = self.folder / f"{strategy}.plan"
+            self.run_snug("plan", self.network, f"--memory={strategy}", f"--write-plan={path}", *ROLLED)
+            self.run_snug("step", self.network, "--steps=1", f"--plan={path}", *ROLLED)
+        body = {strategy: re.search(r"of which the body's arena (\d+)", self.run_snug(
+            "compile", self.network, "--train", f"--memory={strategy}", *ROLLED).stdout).group(1) for strategy in strategies}
+        self.assertGreater(int(body["none"]), int(body["best"]))
+
     def test_a_prime_number_of_rounds_has_a_shorter_last_chunk(self):
         prime = self.write("prime.pbtxt", NETWORK.replace("[24, 32]", "[23, 32]"))
         flags = ("--precision=float64", *ROLLED)

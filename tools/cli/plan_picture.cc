@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/control/compile_loop.h"
 #include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/memory/tasks.h"
@@ -86,10 +87,11 @@ absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOption
       MemoryOptions other = options;
       other.strategy = std::string(strategy.name);
       other.plan_file.clear();
-      SNUG_ASSIGN_OR_RETURN(
-          const MemoryPlan plan,
-          PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), compiled.device, other));
-      picture.strategies.push_back(DrawStrategy(compiled, plan));
+      Compiled so = compiled;  // with bodies that are planned by the other strategy too
+      SNUG_RETURN_IF_ERROR(PlanBodies(so, other.strategy));
+      SNUG_ASSIGN_OR_RETURN(const MemoryPlan plan,
+                            PlanMemory(so.tasks, GivenOrder(so.graph, so.tasks), so.device, other));
+      picture.strategies.push_back(DrawStrategy(so, plan));
     }
   }
   if (!drawn) picture.strategies.push_back(DrawStrategy(compiled, chosen));

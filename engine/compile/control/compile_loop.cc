@@ -4,11 +4,13 @@
 
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/pipeline.h"
+#include "memory/strategies.h"
 #include "ops/graph_builder.h"
 #include "proto/loops.pb.h"
 #include "proto/options.h"
@@ -46,6 +48,20 @@ void NoteCost(const Compiled& body, Node& node) {
   node.options = proto::MakeOptions(options);
 }
 
+absl::string_view StrategyOfBodies(absl::string_view around) {
+  const absl::StatusOr<const memory::Strategy*> found = memory::FindStrategy(around);
+  return found.ok() && !(*found)->slow ? (*found)->name : memory::kDefaultStrategy;
+}
+
+// Gives the node a body that is planned, and the workspace that it takes.
+absl::Status SetBody(const Graph& graph, NodeId loop, Compiled body, KernelChoice& choice) {
+  std::shared_ptr<const RolledLoop> rolled = RolledLoop::Create(graph, graph.node(loop), std::move(body));
+  SNUG_RETURN_IF_ERROR(rolled->Verify());
+  choice.workspace_bytes = rolled->workspace_bytes();
+  choice.prepared = std::move(rolled);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegistry& registry,
@@ -72,15 +88,30 @@ absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegi
     choice.varies = choice.varies || of_node.varies;
   }
   NoteCost(body, graph.node(loop));
-  std::shared_ptr<const RolledLoop> rolled = RolledLoop::Create(graph, graph.node(loop), std::move(body));
-  SNUG_RETURN_IF_ERROR(rolled->Verify());
-  choice.workspace_bytes = rolled->workspace_bytes();
   choice.kernel = std::make_shared<const KernelRow>(KernelRow{
       .name = "rounds",
       .run = [](const KernelContext& k) { return k.prepared<RolledLoop>().Run(k); },
   });
-  choice.prepared = std::move(rolled);
+  SNUG_RETURN_IF_ERROR(SetBody(graph, loop, std::move(body), choice));
   return choice;
+}
+
+absl::Status PlanBodies(Compiled& compiled, absl::string_view strategy) {
+  const absl::string_view inside = StrategyOfBodies(strategy);
+  bool changed = false;
+  for (const NodeId id : compiled.graph.ProgramOrder()) {
+    KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
+    const RolledLoop* const planned = RolledLoopOf(choice);
+    if (planned == nullptr || planned->body().executable.memory.strategy == inside) continue;
+    const Node& node = compiled.graph.node(id);
+    Compiled body = planned->body();
+    absl::Status status = Annotate(PlanAndLower(body, {.strategy = std::string(inside)}), "the body");
+    if (status.ok()) status = SetBody(compiled.graph, id, std::move(body), choice);
+    if (!status.ok()) return NodeError(node.loc, node.name, node.op, status);
+    changed = true;
+  }
+  if (changed) FindStepTasks(compiled);
+  return absl::OkStatus();
 }
 
 }  // namespace snug::core

@@ -2,7 +2,9 @@
 // graph around it, so loops inside it are compiled in the same way. The body's arena becomes workspace of the node.
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include "engine/compile/kernels/choose.h"
 #include "engine/graph/graph.h"
@@ -10,9 +12,18 @@
 
 namespace snug::core {
 
+struct Compiled;
+
 // Returns the kernel of the node, and notes in its options what it costs. The body is planned by the default strategy,
-// for one stream, whatever the graph around it is planned by.
+// for one stream, until PlanBodies says otherwise.
 absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegistry& registry,
                                          const ChooseOptions& options);
+
+// Plans bodies by the strategy of the graph around them, those inside others too, and finds the graph's tasks anew
+// where workspaces have changed with that. Bodies stay with the default strategy where the graph's has no plan
+// (dynamic), or takes minutes and needs a solver that whoever loads the plan may lack (olla). Limits of work and time
+// are of the graph's plan alone: a body's plan follows from the name of the strategy, so that plan files fit wherever
+// they are loaded.
+absl::Status PlanBodies(Compiled& compiled, absl::string_view strategy);
 
 }  // namespace snug::core

@@ -1,3 +1,5 @@
+#include "engine/compile/memory/plan_file.h"
+
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
@@ -161,7 +163,18 @@ absl::StatusOr<MemoryPlan> FromProto(const Compiled& compiled, const proto::Plan
   return plan;
 }
 
+absl::StatusOr<proto::Plan> Read(const std::string& path) {
+  proto::Plan file;
+  SNUG_RETURN_IF_ERROR(ReadMessageFile(path, "a plan", "snug plan", &file));
+  return file;
+}
+
 }  // namespace
+
+absl::StatusOr<std::string> StrategyOfPlan(const std::string& path) {
+  SNUG_ASSIGN_OR_RETURN(const proto::Plan file, Read(path));
+  return file.strategy().substr(0, file.strategy().find('+'));
+}
 
 absl::Status SavePlan(const Compiled& compiled, const std::string& path) {
   if (compiled.executable.memory.dynamic.has_value()) {
@@ -185,8 +198,7 @@ absl::Status SavePlan(const Compiled& compiled, const std::string& path) {
 
 absl::StatusOr<MemoryPlan> LoadPlan(const Compiled& compiled, const std::string& path) {
   const auto begin = std::chrono::steady_clock::now();
-  proto::Plan file;
-  SNUG_RETURN_IF_ERROR(ReadMessageFile(path, "a plan", "snug plan", &file));
+  SNUG_ASSIGN_OR_RETURN(const proto::Plan file, Read(path));
   absl::StatusOr<MemoryPlan> plan = FromProto(compiled, file);
   if (!plan.ok()) return Annotate(plan.status(), path);
   plan->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

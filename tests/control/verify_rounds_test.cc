@@ -217,6 +217,17 @@ TEST(VerifyRounds, WhatIsReadIsApart) {
   EXPECT_THAT(Said(kAdd, loop, [](RolledLoopFaults& l) { l.ScratchOf(1) = l.table(); }), HasSubstr("where"));
 }
 
+// Where a slice that is carried on is read into, it must stay for as many rounds as it is read in.
+TEST(VerifyRounds, ASliceThatIsCarried) {
+  constexpr char kBefore[] = R"(input: "before" input: "s" layer { name: "y" input: "$before" input: "$s" sub {} }
+      output: "y" output: "$s")";
+  const std::string loop = R"(input: "s" loop { body: "body" scan { input: "s" } carry { input: "before" output: "s" }
+      collect { output: "y" })";
+  EXPECT_THAT(Said(kBefore, loop, [](RolledLoopFaults& l) { l.RingOf(2).pop_back(); }),
+              HasSubstr("\"y\" reads input 0 of the body, but something else has been written there"));
+  EXPECT_THAT(Said(kBefore, loop, [](RolledLoopFaults& l) { l.RingOf(2)[0] = l.table(); }), HasSubstr("where"));
+}
+
 TEST(VerifyRounds, ACarryThatIsOverwrittenEarly) {
   // The first of two Steps has read x before the second writes y in its place.
   constexpr char kTwoSteps[] = R"(input: "x" layer { name: "p" input: "$x" input: "$x" matmul {} }

@@ -53,6 +53,7 @@ RolledLoop::RolledLoop(const Graph& graph, const Node& node, Compiled body)
   FindOutputs();
   FindCollects(graph, node, options);
   FindCarries(options);
+  PlaceInputs();
   FindRings();
   FindPointers();
   if (goes_on_ >= 0) {
@@ -87,13 +88,23 @@ void RolledLoop::FindInputs(const Graph& graph, const Node& node, const proto::N
     const Shape& slice = body.type(body.inputs()[port]).shape;
     const int64_t places = PlacesOfSlice(whole.shape, slice, scan.axis(), scan.stash());
     input.slices = SlicesAlong(whole, places, scan.axis(), scan.reverse(), body_->device.alignment());
-    if (!input.slices.in_place) input.scratch = Allocate(input.slices.bytes());
     if (scan.has_first()) input.first = scan.first();
   }
   if (options.has_index()) {
-    Input& input = inputs_[static_cast<size_t>(options.index())];
-    input.source = Source::kIndex;
-    input.scratch = Allocate(sizeof(int32_t));
+    inputs_[static_cast<size_t>(options.index())].source = Source::kIndex;
+  }
+}
+
+// Tells whether each round reads it into the workspace. Otherwise it has the same address until the loop ends, or is a
+// carry.
+bool RolledLoop::IsReadByRounds(const Input& input) const {
+  return input.source == Source::kIndex || (input.source == Source::kSlice && !input.slices.in_place);
+}
+
+void RolledLoop::PlaceInputs() {
+  for (Input& input : inputs_) {
+    if (!IsReadByRounds(input) || input.made >= 0) continue;
+    input.scratch = Allocate(input.source == Source::kIndex ? int64_t{sizeof(int32_t)} : input.slices.bytes());
   }
 }
 
@@ -132,17 +143,18 @@ void RolledLoop::FindCollects(const Graph& graph, const Node& node, const proto:
   }
 }
 
-// Tells whether an input has the same address until the loop ends, or is a carry.
-bool RolledLoop::Lasts(int input) const { return inputs_[static_cast<size_t>(input)].scratch < 0; }
-
 void RolledLoop::FindCarries(const proto::NormalLoop& options) {
   const Graph& body = body_->graph;
   for (const proto::NormalLoop::Carry& carry : options.carry()) {
     PutOut& output = outputs_[static_cast<size_t>(carry.output())];
     const int64_t bytes = body.type(body.inputs()[static_cast<size_t>(carry.input())]).size_bytes();
-    if (output.input >= 0 && !Lasts(output.input)) {
-      made_.push_back({.copied_from = output.input, .bytes = bytes});
-      output = {.made = static_cast<int>(made_.size()) - 1};
+    if (output.input >= 0 && IsReadByRounds(inputs_[static_cast<size_t>(output.input)])) {
+      Input& input = inputs_[static_cast<size_t>(output.input)];
+      if (input.made < 0) {
+        input.made = static_cast<int>(made_.size());
+        made_.push_back({.buffer = input.buffer, .is_input = true, .bytes = bytes});
+      }
+      output = {.made = input.made};
     }
     carries_.push_back({.input = carry.input(),
                         .output = carry.output(),
@@ -172,7 +184,7 @@ void RolledLoop::FindCarries(const proto::NormalLoop& options) {
 // Whether the body has read the carry for the last time when it writes `made`, or does both in one Step that works in
 // place. Steps of the body run one after the other.
 bool RolledLoop::WrittenAfterRead(const Made& made, int carry) const {
-  if (made.buffer < 0) return false;
+  if (made.is_input) return false;
   const int32_t read = inputs_[static_cast<size_t>(carries_[static_cast<size_t>(carry)].input)].buffer;
   // Read after the round: collected as it is.
   for (const Collect& collect : collects_) {
@@ -285,7 +297,6 @@ void RolledLoop::FindPointers() {
 RolledLoop::Counts RolledLoop::counts() const {
   return {.runs = runs_.load(),
           .rounds = rounds_run_in_all_.load(),
-          .carried_bytes = carried_bytes_.load(),
           .sliced_bytes = sliced_bytes_.load(),
           .last_bytes = last_bytes_.load()};
 }
@@ -313,35 +324,6 @@ char* RolledLoop::OutputOf(const State& s, int output) const {
 }
 
 absl::Status RolledLoop::RunRound(const KernelContext& k, State& s, int64_t n, int64_t round) const {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const Input& input = inputs_[i];
-    switch (input.source) {
-      case Source::kCaptured:
-        break;  // since the loop began
-      case Source::kCarry:
-        Point(s, input.buffer, s.carries[input.number]);
-        break;
-      case Source::kIndex: {
-        const auto number = static_cast<int32_t>(round);
-        std::memcpy(s.workspace + input.scratch, &number, sizeof(number));
-        break;
-      }
-      case Source::kSlice: {
-        auto* const whole = const_cast<char*>(k.input<char>(static_cast<int>(i)));
-        const int64_t of = round - (input.first >= 0 ? 1 : 0);
-        if (of < 0) {
-          Point(s, input.buffer, const_cast<char*>(k.input<char>(input.first)));
-        } else if (input.scratch < 0) {
-          Point(s, input.buffer, whole + input.slices.OffsetOf(of));
-        } else {
-          TakeSlice(input.slices, of, whole, s.workspace + input.scratch);
-          Point(s, input.buffer, s.workspace + input.scratch);
-          sliced_bytes_.fetch_add(input.slices.bytes(), std::memory_order_relaxed);
-        }
-        break;
-      }
-    }
-  }
   for (size_t m = 0; m < made_.size(); ++m) {
     const Made& made = made_[m];
     if (made.collect >= 0) {
@@ -352,6 +334,40 @@ absl::Status RolledLoop::RunRound(const KernelContext& k, State& s, int64_t n, i
       s.made[m] = place < 0 ? k.output<char>(static_cast<int>(-1 - place)) : s.workspace + place;
     }
     Point(s, made.buffer, s.made[m]);
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Input& input = inputs_[i];
+    switch (input.source) {
+      case Source::kCaptured:
+        break;  // since the loop began
+      case Source::kCarry:
+        Point(s, input.buffer, s.carries[input.number]);
+        break;
+      case Source::kIndex: {
+        const auto number = static_cast<int32_t>(round);
+        char* const place = input.made >= 0 ? s.made[input.made] : s.workspace + input.scratch;
+        std::memcpy(place, &number, sizeof(number));
+        Point(s, input.buffer, place);
+        break;
+      }
+      case Source::kSlice: {
+        auto* const whole = const_cast<char*>(k.input<char>(static_cast<int>(i)));
+        const int64_t of = round - (input.first >= 0 ? 1 : 0);
+        if (of < 0) {
+          auto* const first = const_cast<char*>(k.input<char>(input.first));
+          if (input.made >= 0) s.made[input.made] = first;
+          Point(s, input.buffer, first);
+        } else if (input.slices.in_place) {
+          Point(s, input.buffer, whole + input.slices.OffsetOf(of));
+        } else {
+          char* const place = input.made >= 0 ? s.made[input.made] : s.workspace + input.scratch;
+          TakeSlice(input.slices, of, whole, place);
+          Point(s, input.buffer, place);
+          sliced_bytes_.fetch_add(input.slices.bytes(), std::memory_order_relaxed);
+        }
+        break;
+      }
+    }
   }
   const Executable& body = body_->executable;
   const uint64_t shift = k.random_id() + (key_.has_value() ? RandomShift(*key_, round) : 0);
@@ -366,13 +382,6 @@ absl::Status RolledLoop::RunRound(const KernelContext& k, State& s, int64_t n, i
       const Node& node = body_->graph.node(step.node);
       return Annotate(status, absl::StrCat("round ", round, ", node \"", node.name, "\" (", node.op, ")"));
     }
-  }
-  for (size_t m = 0; m < made_.size(); ++m) {
-    const Made& made = made_[m];
-    if (made.copied_from < 0) continue;
-    const Input& from = inputs_[static_cast<size_t>(made.copied_from)];
-    std::memcpy(s.made[m], s.buffers[from.buffer], static_cast<size_t>(made.bytes));
-    carried_bytes_.fetch_add(made.bytes, std::memory_order_relaxed);
   }
   for (size_t c = 0; c < collects_.size(); ++c) {
     const Collect& collect = collects_[c];
@@ -397,9 +406,7 @@ absl::Status RolledLoop::Run(const KernelContext& k) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Input& input = inputs_[i];
     auto* const whole = const_cast<char*>(k.input<char>(static_cast<int>(i)));
-    if (input.source == Source::kIndex) {
-      Point(s, input.buffer, s.workspace + input.scratch);
-    } else if (input.source == Source::kCaptured) {
+    if (input.source == Source::kCaptured) {
       Point(s, input.buffer, whole);
     } else if (input.source == Source::kCarry) {
       s.carries[input.number] = whole;

@@ -13,7 +13,8 @@
 //   * A carry that only changes its name (the body puts out an input as it is) is a pointer that is handed on.
 //   * A slice along axis 0 is a pointer into the sequence, and what is collected along axis 0, stashes too, is written
 //     where it belongs. A carry that is collected is read there by the next round. Slices that are not one range of
-//     bytes are read into the workspace by the round, and written from there.
+//     bytes are read into the workspace by the round, and written from there. If such a slice, or the number of the
+//     round, is carried on as it is, the round reads it into one of n buffers, as if it had made it.
 //
 // All that changes during a run lies in the workspace: the kernel itself is immutable, but for the counts of what it
 // did and the log of when. Thread-safe.
@@ -59,9 +60,9 @@ class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
   // What was done since it was compiled, in all runs.
   struct Counts {
     int64_t runs = 0, rounds = 0;
-    int64_t carried_bytes = 0;  // copied from round to round
-    int64_t sliced_bytes = 0;   // copied because slices are not one range of bytes
-    int64_t last_bytes = 0;     // copied after the last round, into the loop's outputs
+    // All that it copied: what one round leaves to the next is never among it.
+    int64_t sliced_bytes = 0;  // because slices are not one range of bytes
+    int64_t last_bytes = 0;    // after the last round, into the loop's outputs
   };
 
   // `body` is planned, with its inputs and outputs bound: those that `buffers` says. `node` is the loop.
@@ -95,14 +96,16 @@ class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
     Source source = Source::kCaptured;
     int number = 0;        // of the carry or slice
     int32_t buffer = -1;   // the body's buffer that it is bound to; -1: nobody reads it
-    int64_t scratch = -1;  // where it lies in the workspace, if it does
+    int64_t scratch = -1;  // where it is read into in the workspace, if it is, and is not carried on as it is:
+    int made = -1;         // then it is read into the place of this
     LoopSlices slices;
     int first = -1;  // of slices one round late: the loop's input that the first round gets
   };
-  // What the body writes for its outputs: a value of its kernels, or an input that does not last, which is copied.
+  // What a round writes that outlasts it: an output of the body's kernels, or an input that it reads into the
+  // workspace.
   struct Made {
-    int32_t buffer = -1;   // the body's; -1: it is copied
-    int copied_from = -1;  // the body's input
+    int32_t buffer = -1;  // the body's
+    bool is_input = false;
     int64_t bytes = 0;
     int collect = -1;           // written into what is collected, where the round's slice is
     std::vector<int64_t> ring;  // else: places in the workspace, by number modulo their count; < 0: result -1 - place
@@ -133,13 +136,14 @@ class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
   void FindOutputs();
   void FindCollects(const Graph& graph, const Node& node, const proto::NormalLoop& options);
   void FindCarries(const proto::NormalLoop& options);
+  void PlaceInputs();
   void FindRings();
   int PlacesNeeded(int made) const;
   void LimitTurn(std::vector<int>& places) const;
   void FindPointers();
   bool WrittenAfterRead(const Made& made, int carry) const;
   int64_t Allocate(int64_t bytes);
-  bool Lasts(int input) const;
+  bool IsReadByRounds(const Input& input) const;
 
   absl::Status RunRound(const KernelContext& k, State& s, int64_t n, int64_t round) const;
   void Point(State& s, int32_t buffer, char* address) const;
@@ -164,7 +168,7 @@ class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
   int64_t carry_bytes_ = 0;
   int64_t workspace_bytes_ = 0;
   mutable std::atomic<RoundLog*> log_{nullptr};
-  mutable std::atomic<int64_t> runs_{0}, rounds_run_in_all_{0}, carried_bytes_{0}, sliced_bytes_{0}, last_bytes_{0};
+  mutable std::atomic<int64_t> runs_{0}, rounds_run_in_all_{0}, sliced_bytes_{0}, last_bytes_{0};
 };
 
 // The loop that this kernel runs, or null.

@@ -41,7 +41,7 @@ class RolledLoop::Verifier {
 
  private:
   static constexpr int kNobodyWrites = -1;
-  // What lies in a place: what the round made as its number `what`, or, if that is negative, copied from a slice.
+  // What lies in a place: what the round made as its number `what`, or, if that is negative, read of a slice.
   struct Name {
     int what = 0;
     int64_t round = -1;
@@ -73,8 +73,7 @@ class RolledLoop::Verifier {
   int64_t BytesOf(size_t made) const {
     const Made& of = loop_.made_[made];
     const Graph& body = loop_.body_->graph;
-    if (of.buffer >= 0) return body.type(loop_.body_->bound[At(of.buffer)].value).size_bytes();
-    return body.type(body.inputs()[At(of.copied_from)]).size_bytes();
+    return body.type(loop_.body_->bound[At(of.buffer)].value).size_bytes();
   }
 
   struct Range {  // of the workspace
@@ -220,30 +219,25 @@ class RolledLoop::Verifier {
   }
 
   absl::Status GoThrough(int64_t n) {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const Input& input = loop_.inputs_[i];
-      if (input.source == Source::kCarry) {
-        inputs_[i] = carries_[At(input.number)];
-      } else if (scratch_[i] != kNobodyWrites) {
-        inputs_[i] = {scratch_[i], {-1 - static_cast<int>(i), n}};
-        memory_[At(scratch_[i])] = inputs_[i].name;
-      }
-    }
     for (size_t m = 0; m < made_.size(); ++m) {
       const Made& of = loop_.made_[m];
       made_[m].name = {static_cast<int>(m), n};
       made_[m].place = of.collect >= 0 ? first_collected_ + static_cast<int>(of.collect * window_ + n % window_)
                                        : rings_[m][At(n) % rings_[m].size()];
     }
-    for (const Accesses& step : accesses_) SNUG_RETURN_IF_ERROR(RunStep(step, n));
-    for (size_t m = 0; m < made_.size(); ++m) {
-      const Made& of = loop_.made_[m];
-      if (of.copied_from < 0) continue;
-      if (!IsThere(inputs_[At(of.copied_from)])) {
-        return Wrong(n, absl::StrCat("input ", of.copied_from, " of the body is copied when it has been written over"));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Input& input = loop_.inputs_[i];
+      if (input.source == Source::kCarry) {
+        inputs_[i] = carries_[At(input.number)];
+      } else if (input.made >= 0) {
+        inputs_[i] = made_[At(input.made)];
+        memory_[At(inputs_[i].place)] = inputs_[i].name;
+      } else if (scratch_[i] != kNobodyWrites) {
+        inputs_[i] = {scratch_[i], {-1 - static_cast<int>(i), n}};
+        memory_[At(scratch_[i])] = inputs_[i].name;
       }
-      memory_[At(made_[m].place)] = made_[m].name;
     }
+    for (const Accesses& step : accesses_) SNUG_RETURN_IF_ERROR(RunStep(step, n));
     for (const Collect& collect : loop_.collects_) {
       if (IsThere(OutputOf(collect.output))) continue;
       return Wrong(n,

@@ -37,11 +37,42 @@ std::string NumbersCalled(const std::vector<std::string>& names) {
   return text;
 }
 
+// What a loop of kTimes does, written out: layers "<name>1", "<name>2", ...
+std::string Multiplied(const std::string& name, std::string from, const std::string& by, int rounds) {
+  std::string text;
+  for (int i = 1; i <= rounds; ++i) {
+    const std::string next = absl::StrCat(name, i);
+    absl::StrAppend(&text, "layer { name: \"", next, "\" input: \"", from, "\" input: \"", by, "\" mul {} }\n");
+    from = next;
+  }
+  return text;
+}
+
+// A loop beside the same written out, both without passes: the same bits, but for the gradients of what all rounds
+// read. Theirs are sums over rounds: from the last to the first in a loop, and from the first to the last where it is
+// written out.
+void ExpectStraightLine(const std::string& loop, const std::string& written,
+                        const std::map<std::string, Numbers>& feeds, const std::vector<std::string>& same,
+                        const std::vector<std::string>& sums, const CompileOptions& options) {
+  std::vector<std::string> fetched = same;
+  fetched.insert(fetched.end(), sums.begin(), sums.end());
+  auto found = RunBothWays(loop, feeds, fetched, AsWritten(options));
+  auto expected = RunOnce(written, feeds, fetched, AsWritten(options));
+  for (const std::string& name : same) EXPECT_TRUE(HaveSameBits(found[name], expected[name])) << name;
+  for (const std::string& name : sums) {
+    ASSERT_FALSE(expected[name].empty()) << name;
+    EXPECT_THAT(found[name], Pointwise(DoubleNear(1e-15 * std::abs(expected[name][0])), expected[name])) << name;
+  }
+}
+
 TEST(ControlFlow, ANumberToTheFifth) {
   const std::string text = absl::StrCat(kTimes, NumbersCalled({"a", "b"}), R"(
     layer { name: "y" input: "a" input: "b" loop { body: "times" times: 5 carry { input: "x" output: "y" } } }
     objective: "y")");
-  auto found = RunOnce(text, {{"a", {0.34}}, {"b", {1.11}}}, {"y", "d(a)", "d(b)"}, InDouble({"a", "b"}));
+  const std::string written = absl::StrCat(NumbersCalled({"a", "b"}), Multiplied("p", "a", "b", 5),
+                                           R"(layer { name: "y" input: "p5" scale {} } objective: "y")");
+  ExpectStraightLine(text, written, {{"a", {0.34}}, {"b", {1.11}}}, {"y", "d(a)"}, {"d(b)"}, InDouble({"a", "b"}));
+  auto found = RunBothWays(text, {{"a", {0.34}}, {"b", {1.11}}}, {"y", "d(a)", "d(b)"}, InDouble({"a", "b"}));
   double expected = 0.34;
   for (int i = 0; i < 5; ++i) expected *= 1.11;
   EXPECT_THAT(found["y"], ElementsAre(expected));
@@ -59,8 +90,17 @@ TEST(ControlFlow, WhatALoopBeginsWithIsReadAfterIt) {
     layer { name: "z5y" input: "z5" input: "y" mul {} }
     layer { name: "z" input: "z5y" input: "z0" add {} }
     objective: "z" output: "x5y")");
-  auto found = RunOnce(text, {{"x", {1.5}}, {"y", {0.7}}, {"z0", {3}}}, {"x5y", "z", "d(z0)", "d(x)", "d(y)"},
-                       InDouble({"x", "y", "z0"}));
+  const std::string written =
+      absl::StrCat(NumbersCalled({"x", "y", "z0"}), "layer { name: \"one\" constant { value: 1 } }\n",
+                   Multiplied("p", "one", "x", 5), Multiplied("q", "z0", "x", 5), R"(
+    layer { name: "x5y" input: "p5" input: "y" mul {} }
+    layer { name: "z5y" input: "q5" input: "y" mul {} }
+    layer { name: "z" input: "z5y" input: "z0" add {} }
+    objective: "z" output: "x5y")");
+  const std::map<std::string, Numbers> feeds = {{"x", {1.51}}, {"y", {0.71}}, {"z0", {3.3}}};
+  ExpectStraightLine(text, written, feeds, {"x5y", "z", "d(z0)", "d(y)"}, {"d(x)"}, InDouble({"x", "y", "z0"}));
+  auto found = RunBothWays(text, {{"x", {1.5}}, {"y", {0.7}}, {"z0", {3}}}, {"x5y", "z", "d(z0)", "d(x)", "d(y)"},
+                           InDouble({"x", "y", "z0"}));
   const double x5 = std::pow(1.5, 5);
   EXPECT_NEAR(found["x5y"][0], x5 * 0.7, 1e-14);
   EXPECT_NEAR(found["z"][0], 3 * x5 * 0.7 + 3, 1e-13);
@@ -79,8 +119,18 @@ objective: "y"
 )";
 
 TEST(ControlFlow, FiveTimesFiveNested) {
-  auto found = RunOnce(absl::StrCat(kTimes, NumbersCalled({"a", "b"}), kNested), {{"a", {0.34}}, {"b", {1.11}}},
-                       {"y", "d(a)", "d(b)"}, InDouble({"a", "b"}));
+  std::string written = NumbersCalled({"a", "b"}), from = "a";
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = absl::StrCat("p", i, "_"), half = absl::StrCat("half", i);
+    absl::StrAppend(&written, Multiplied(name, from, "b", 5), "layer { name: \"", half, "\" input: \"", name,
+                    "5\" scale { factor: 0.5 } }\n");
+    from = half;
+  }
+  absl::StrAppend(&written, "layer { name: \"y\" input: \"half4\" scale {} } objective: \"y\"");
+  ExpectStraightLine(absl::StrCat(kTimes, NumbersCalled({"a", "b"}), kNested), written, {{"a", {0.34}}, {"b", {1.11}}},
+                     {"y", "d(a)"}, {"d(b)"}, InDouble({"a", "b"}));
+  auto found = RunBothWays(absl::StrCat(kTimes, NumbersCalled({"a", "b"}), kNested), {{"a", {0.34}}, {"b", {1.11}}},
+                           {"y", "d(a)", "d(b)"}, InDouble({"a", "b"}));
   double expected = 0.34;
   for (int i = 0; i < 5; ++i) {
     for (int k = 0; k < 5; ++k) expected *= 1.11;
@@ -102,7 +152,7 @@ TEST(ControlFlow, LogOfAProductFiveTimes) {
     layer { name: "z" input: "x" input: "y" loop { body: "log_of_product" times: 5 carry { input: "y" output: "next" } } }
     objective: "z")";
   const Numbers x = {7, 3.5, 20}, y = {2, 5, 0.7};
-  auto found = RunOnce(text, {{"x", x}, {"y", y}}, {"z", "d(x)", "d(y)"}, InDouble({"x", "y"}));
+  auto found = RunBothWays(text, {{"x", x}, {"y", y}}, {"z", "d(x)", "d(y)"}, InDouble({"x", "y"}));
   Numbers value = y, by_x(3, 0), by_y(3, 1);
   for (int i = 0; i < 5; ++i) {  // d(log(x v)) = dx / x + dv / v
     for (size_t k = 0; k < 3; ++k) {
@@ -137,8 +187,8 @@ TEST(ControlFlow, EveryBranchOfAFunctionInPieces) {
   for (int which = 0; which < 3; ++which) {
     SCOPED_TRACE(which);
     const auto at = static_cast<size_t>(which);
-    auto found =
-        RunOnce(text, {{"which", {1.0 * which}}, {"x", {-1.2}}}, {"y", "d(x)", "d(y.2.w)"}, InDouble({"x", "y.2.w"}));
+    auto found = RunBothWays(text, {{"which", {1.0 * which}}, {"x", {-1.2}}}, {"y", "d(x)", "d(y.2.w)"},
+                             InDouble({"x", "y.2.w"}));
     EXPECT_THAT(found["y"], ElementsAre(std::isnan(values[at]) ? testing::Matcher<double>(IsNan())
                                                                : testing::DoubleNear(values[at], 1e-14)));
     EXPECT_THAT(found["d(x)"], ElementsAre(DoubleNear(slopes[at], 1e-14)));
@@ -153,7 +203,7 @@ TEST(ControlFlow, ASelectorThatIsNoBranchGivesNan) {
     batch: 5
     layer { name: "y" input: "which" input: "x" branch { body: "squared" body: "line" } }
     objective: "y")");
-  auto found = RunOnce(text, {{"which", {0, 1, 2, -1, 0}}, {"x", {2, 2, 2, 2, 3}}}, {"y", "d(x)"}, InDouble({"x"}));
+  auto found = RunBothWays(text, {{"which", {0, 1, 2, -1, 0}}, {"x", {2, 2, 2, 2, 3}}}, {"y", "d(x)"}, InDouble({"x"}));
   EXPECT_THAT(found["y"], ElementsAre(4, 6.25, IsNan(), IsNan(), 9));
   EXPECT_THAT(found["d(x)"], ElementsAre(4, 3, 0, 0, 6));
 }
@@ -166,8 +216,8 @@ TEST(ControlFlow, EachSampleTakesItsOwnBranch) {
     input { name: "x" shape { dim: 1 } }
     layer { name: "y" input: "which" input: "x" branch { body: "squared" body: "logarithm" body: "line" } }
     objective: "y")");
-  auto found = RunOnce(text, {{"which", {1, 0, 2, 0}}, {"x", {2, -3, 0, 0}}}, {"y", "d(x)", "d(y.2.w)"},
-                       InDouble({"x", "y.2.w"}));
+  auto found = RunBothWays(text, {{"which", {1, 0, 2, 0}}, {"x", {2, -3, 0, 0}}}, {"y", "d(x)", "d(y.2.w)"},
+                           InDouble({"x", "y.2.w"}));
   EXPECT_THAT(found["y"], ElementsAre(std::log(2.0), 9, 0.25, 0));
   EXPECT_THAT(found["d(x)"], ElementsAre(0.5, -6, 3, 0));
   EXPECT_THAT(found["d(y.2.w)"], ElementsAre(1));
@@ -248,8 +298,7 @@ Numbers Ramp(size_t n, double from) {
   return values;
 }
 
-// A sum of a value's gradients goes from the last round to the first in a loop, so those of what all rounds read are
-// the same only to rounding.
+// Gradients of what all rounds read are the same only to rounding (ExpectStraightLine).
 TEST(ControlFlow, ALoopIsItsRoundsWrittenOneByOne) {
   const std::map<std::string, Numbers> feeds = {{"x", Ramp(8, 0)}, {"y", Ramp(8, 1)}, {"s", Ramp(48, 2)}};
   const auto run = [&](const std::string& text, const std::string& layer, const std::string& collected) {
@@ -305,8 +354,8 @@ TEST(ControlFlow, ACountFromAnInput) {
     objective: "l" output: "l:1")");
   for (int n = -1; n <= 5; ++n) {
     SCOPED_TRACE(n);
-    auto found =
-        RunOnce(text, {{"x", {3}}, {"w", {0.5}}, {"n", {1.0 * n}}}, {"l", "l:1", "d(x)", "d(w)"}, InDouble({"x", "w"}));
+    auto found = RunBothWays(text, {{"x", {3}}, {"w", {0.5}}, {"n", {1.0 * n}}}, {"l", "l:1", "d(x)", "d(w)"},
+                             InDouble({"x", "w"}));
     if (n == 5) {  // one more than there can be
       EXPECT_THAT(found["l"], ElementsAre(IsNan()));
       EXPECT_THAT(found["l:1"], Each(IsNan()));
@@ -331,7 +380,8 @@ TEST(ControlFlow, WhatIsNotFiniteInARoundThatDoesNotCountDoesNotCount) {
     layer { name: "scaled" input: "l" input: "w" mul {} }
     objective: "scaled")");
   // sqrt(0) has an infinite slope: with no rounds it must not show.
-  auto found = RunOnce(text, {{"x", {0}}, {"w", {2}}, {"n", {0}}}, {"scaled", "d(x)", "d(w)"}, InDouble({"x", "w"}));
+  auto found =
+      RunBothWays(text, {{"x", {0}}, {"w", {2}}, {"n", {0}}}, {"scaled", "d(x)", "d(w)"}, InDouble({"x", "w"}));
   EXPECT_THAT(found["scaled"], ElementsAre(0));
   EXPECT_THAT(found["d(x)"], ElementsAre(2));
   EXPECT_THAT(found["d(w)"], ElementsAre(0));
@@ -347,7 +397,7 @@ TEST(ControlFlow, EachSampleHasACountOfItsOwn) {
       carry { input: "x" output: "y" } } }
     objective: "l")");
   const Numbers x = {3, 0.5, 2, 7}, n = {0, 3, 1, 2};
-  auto found = RunOnce(text, {{"x", x}, {"w", {0.5}}, {"n", n}}, {"l", "d(x)", "d(w)"}, InDouble({"x", "w"}));
+  auto found = RunBothWays(text, {{"x", x}, {"w", {0.5}}, {"n", n}}, {"l", "d(x)", "d(w)"}, InDouble({"x", "w"}));
   double by_w = 0;
   for (size_t i = 0; i < 4; ++i) {
     const auto [value, slopes] = Roots(x[i], 0.5, static_cast<int>(n[i]));
@@ -374,7 +424,7 @@ TEST(ControlFlow, WhatASampleWouldBeAfterItsCountDoesNotCount) {
       carry { input: "x" output: "y" } } }
     objective: "l")";
   const Numbers x = {2, 20}, n = {2, 3};
-  auto found = RunOnce(text, {{"x", x}, {"w", {1}}, {"n", n}}, {"l", "d(x)", "d(w)"}, InDouble({"x", "w"}));
+  auto found = RunBothWays(text, {{"x", x}, {"w", {1}}, {"n", n}}, {"l", "d(x)", "d(w)"}, InDouble({"x", "w"}));
   double by_w = 0;
   for (size_t i = 0; i < 2; ++i) {
     double value = x[i], slope_x = 1, slope_w = 0;
@@ -415,9 +465,9 @@ TEST(ControlFlow, WhatIsAsLongAsTheBatchIsNoSample) {
   std::vector<std::string> fetched = {"l"};
   for (const std::string& name : all) fetched.push_back(absl::StrCat("d(", name, ")"));
   std::map<std::string, Numbers> feeds = {{"x", Ramp(4, 0)}, {"rows", Ramp(6, 1)}, {"t", Ramp(4, 2)}};
-  const auto expected = RunOnce(loop("", ""), feeds, fetched, AsWritten(InDouble(all)));
+  const auto expected = RunBothWays(loop("", ""), feeds, fetched, AsWritten(InDouble(all)));
   feeds["n"] = {3, 3};
-  auto found = RunOnce(loop("input: \"n\"", "counted: true"), feeds, fetched, AsWritten(InDouble(all)));
+  auto found = RunBothWays(loop("input: \"n\"", "counted: true"), feeds, fetched, AsWritten(InDouble(all)));
   // Without a count, one product after the loop gives the weight's gradient.
   EXPECT_THAT(found["d(l.fc.weight)"], Pointwise(DoubleNear(1e-14), expected.at("d(l.fc.weight)")));
   found["d(l.fc.weight)"] = expected.at("d(l.fc.weight)");
@@ -433,8 +483,8 @@ TEST(ControlFlow, AWeightAsLongAsTheBatchIsNoSampleOfABranch) {
     input { name: "which" dtype: INT32 max_value: 2 }
     layer { name: "l" input: "which" input: "x" branch { body: "fc" body: "same" } }
     objective: "l")";
-  auto found = RunOnce(text, {{"x", {1, 2, 3, 4}}, {"which", {1, 0}}}, {"d(l.0.y.weight)", "d(l.0.y.bias)"},
-                       InDouble({"l.0.y.weight", "l.0.y.bias"}));
+  auto found = RunBothWays(text, {{"x", {1, 2, 3, 4}}, {"which", {1, 0}}}, {"d(l.0.y.weight)", "d(l.0.y.bias)"},
+                           InDouble({"l.0.y.weight", "l.0.y.bias"}));
   EXPECT_THAT(found["d(l.0.y.weight)"], ElementsAre(3, 4, 3, 4));  // of the second sample alone
   EXPECT_THAT(found["d(l.0.y.bias)"], ElementsAre(1, 1));
 }
@@ -457,7 +507,8 @@ TEST(ControlFlow, AConditionComputedInTheBody) {
       carry { input: "x" output: "y" } } }
     objective: "l")");
   const auto ends_at = [&](double x, double limit) {
-    auto found = RunOnce(text, {{"x", {x}}, {"limit", {limit}}}, {"l", "d(x)", "d(limit)"}, InDouble({"x", "limit"}));
+    auto found =
+        RunBothWays(text, {{"x", {x}}, {"limit", {limit}}}, {"l", "d(x)", "d(limit)"}, InDouble({"x", "limit"}));
     return Numbers{found["l"][0], found["d(x)"][0], found["d(limit)"][0]};
   };
   EXPECT_THAT(ends_at(3, 20), ElementsAre(24, 8, 0));        // 3, 6, 12, 24
@@ -472,7 +523,7 @@ TEST(ControlFlow, ALoopMayBeToldToStopAtItsBound) {
     layer { name: "l" input: "x" input: "limit" loop { body: "double" times: 6 condition: "go" stop_at_bound: true
       carry { input: "x" output: "y" } } }
     objective: "l")");
-  auto found = RunOnce(text, {{"x", {1}}, {"limit", {100}}}, {"l", "d(x)"}, InDouble({"x"}));
+  auto found = RunBothWays(text, {{"x", {1}}, {"limit", {100}}}, {"l", "d(x)"}, InDouble({"x"}));
   EXPECT_THAT(found["l"], ElementsAre(64));
   EXPECT_THAT(found["d(x)"], ElementsAre(64));
 }
@@ -504,7 +555,7 @@ TEST(ControlFlow, EveryRoundDrawsNumbersOfItsOwn) {
     layer { name: "l" input: "x" loop { body: "drop" times: 2 carry { input: "x" output: "x" } collect { output: "d" } } }
     layer { name: "loss" input: "l:1" reduce_sum {} }
     objective: "loss" output: "l:1")";
-  auto found = RunOnce(text, {{"x", Numbers(64, 1)}}, {"l:1"}, InDouble());
+  auto found = RunBothWays(text, {{"x", Numbers(64, 1)}}, {"l:1"}, InDouble());
   const Numbers first(found["l:1"].begin(), found["l:1"].begin() + 64);
   const Numbers second(found["l:1"].begin() + 64, found["l:1"].end());
   EXPECT_NE(first, second);

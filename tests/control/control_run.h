@@ -7,6 +7,7 @@
 #include <absl/strings/str_replace.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -65,6 +66,29 @@ inline std::map<std::string, Numbers> RunOnce(const std::string& text, const std
     if (values.ok()) found[name] = *values;
   }
   return found;
+}
+
+// Signs of zeros too. All NaN are one.
+inline bool HaveSameBits(const Numbers& a, const Numbers& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double x, double y) {
+    return std::isnan(x) ? std::isnan(y) : x == y && std::signbit(x) == std::signbit(y);
+  });
+}
+
+// Runs it with its loops unrolled, and with all of them rolled, which must give the same bits: values and gradients.
+inline std::map<std::string, Numbers> RunBothWays(const std::string& text, const std::map<std::string, Numbers>& feeds,
+                                                  const std::vector<std::string>& fetched, CompileOptions options) {
+  options.loops = LoopRule::kUnrolled;
+  const std::map<std::string, Numbers> unrolled = RunOnce(text, feeds, fetched, options);
+  options.loops = LoopRule::kRolled;
+  const std::map<std::string, Numbers> rolled = RunOnce(text, feeds, fetched, options);
+  for (const std::string& name : fetched) {
+    if (unrolled.count(name) == 0 || rolled.count(name) == 0) continue;  // said by RunOnce
+    const Numbers &a = unrolled.at(name), &b = rolled.at(name);
+    EXPECT_TRUE(HaveSameBits(a, b)) << name << ": unrolled " << testing::PrintToString(a) << ", rolled "
+                                    << testing::PrintToString(b);
+  }
+  return unrolled;
 }
 
 // A network whose one loop, "l", carries a delay line of each of these lengths: what is at its end goes through `layer`

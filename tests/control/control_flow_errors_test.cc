@@ -1,10 +1,13 @@
 // Mistakes in loops and branches: each is refused with its place, with what was expected and what was found.
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "engine/compile/control/loop_report.h"
 #include "engine/compile/import/import.h"
+#include "engine/compile/pipeline.h"
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
 
@@ -33,6 +36,16 @@ std::string ErrorOf(const std::string& rest, bool training = true) {
   if (!loaded.ok()) return std::string(loaded.status().message());
   return std::string(
       Import(loaded->network, loaded->source_map, OpRegistry::Builtin(), {.training = training}).status().message());
+}
+
+// What the whole compile says, or what it says of the loops if it goes well.
+std::string SaidOfCompile(const std::string& rest, const CompileOptions& options) {
+  const absl::StatusOr<LoadedNetwork> loaded =
+      LoadNetworkText(kHead + rest + "\nlayer { name: \"end\" input: \"l\" reduce_sum {} } objective: \"end\"", "net");
+  if (!loaded.ok()) return std::string(loaded.status().message());
+  const absl::StatusOr<Compiled> compiled =
+      Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+  return compiled.ok() ? LoopsText(*compiled) : std::string(compiled.status().message());
 }
 
 // The loop's options stand on line 9.
@@ -166,6 +179,112 @@ layer { name: "l" input: "x" loop { body: "norm" times: 3 carry { input: "a" out
       "reads as it was before the step: put the layer outside, or take one without running statistics, such as "
       "group_norm (in \"norm\", run by layer \"l\" at net:9:1) (in block \"norm\" used at net:9:43)");
   EXPECT_EQ(ErrorOf(text, /*training=*/false), "");
+}
+
+// A count for each of two samples, beside a condition for all of them, and what is no sample's.
+constexpr char kOfAll[] = R"(block { name: "go" input: "a" layer { name: "s" input: "$a" reduce_sum {} }
+  layer { name: "y" input: "$a" tanh {} } output: "y" output: "s" }
+input { name: "w" no_batch: true shape { dim: 3 } }
+)";
+
+TEST(ControlFlowErrors, CountsOfOtherShapes) {
+  const std::string loop = R"( input: "m" loop { body: "go" times: 3 counted: true carry { input: "a" output: "y" })";
+  EXPECT_EQ(ErrorOf(absl::StrCat(kOfAll, "layer { name: \"l\" input: \"x\"", loop, "\n condition: \"s\" } }")),
+            "net:12:13: layer \"l\" (loop): condition: expected the shape of the count, [2], found []");
+  EXPECT_EQ(ErrorOf(absl::StrCat(kOfAll, "layer { name: \"l\" input: \"w\"", loop, " } }")),
+            "net:11:82: layer \"l\" (loop): carry: \"y\" is float32[3], but the count has 2 numbers: expected as many "
+            "rows");
+}
+
+TEST(ControlFlowErrors, SeveralConditions) {
+  EXPECT_EQ(Loop(std::string("times: 3 condition: \"next\"\n condition: \"b\" ") + kCarry),
+            "net:10:2: \"condition\" is given twice: first at line 9, column 34");
+}
+
+TEST(ControlFlowErrors, TooManyRoundsToBeUnrolled) {
+  CompileOptions options{.loops = LoopRule::kUnrolled};
+  const std::string loop =
+      R"(layer { name: "l" input: "x" input: "x" loop { body: "body" carry { input: "a" output: "next" }
+    times: 2000000000 } })";
+  EXPECT_EQ(
+      SaidOfCompile(loop, options),
+      "net:8:1: layer \"l\" (loop): 2000000000 rounds of 2 nodes each are too many to be unrolled: at most 2000000 "
+      "nodes in all are possible; a loop that stays one node, as none does on a GPU, may have any number");
+  options.loops = LoopRule::kBySize;
+  EXPECT_THAT(SaidOfCompile(loop, options), HasSubstr("rolled"));
+}
+
+// Rounds that cannot be computed anew, and why.
+TEST(ControlFlowErrors, RoundsThatAreNotComputedAnew) {
+  const CompileOptions options{.recompute_rounds = 2};
+  const auto said = [&](const std::string& body, const std::string& inputs, const std::string& loop) {
+    return SaidOfCompile(
+        absl::StrCat("block { name: \"b\" input: \"a\" ", body, " output: \"y\" }\nlayer { name: \"l\" ", inputs,
+                     " loop { body: \"b\" ", loop, " } }"),
+        options);
+  };
+  constexpr char kDropout[] = R"(layer { name: "y" input: "$a" dropout { rate: 0.5 } })";
+  constexpr char kTanh[] = R"(layer { name: "y" input: "$a" tanh {} })";
+  constexpr char kNumbered[] = R"(input: "t" layer { name: "n" input: "$t" cast {} }
+    layer { name: "y" input: "$a" input: "n" mul {} })";
+  constexpr char kCarried[] = R"(carry { input: "a" output: "y" })";
+  const std::string not_anew = "gradients compute no rounds anew: ";
+  EXPECT_THAT(said(kDropout, "input: \"x\"", absl::StrCat("times: 5 ", kCarried)),
+              HasSubstr(not_anew + "its rounds draw random numbers\n"));
+  EXPECT_THAT(said(kNumbered, "input: \"x\"", absl::StrCat("times: 5 index: \"t\" ", kCarried)),
+              HasSubstr(not_anew + "its rounds read their number\n"));
+  EXPECT_THAT(said(kTanh, "input: \"x\" input: \"m\"", absl::StrCat("times: 5 counted: true ", kCarried)),
+              HasSubstr(not_anew + "it may end early\n"));
+  EXPECT_THAT(said(kTanh, "input: \"s\"", "scan { input: \"a\" } collect { output: \"y\" }"),
+              HasSubstr(not_anew + "it carries nothing, so that its rounds could run in any sequence\n"));
+  EXPECT_THAT(said(kTanh, "input: \"x\"", absl::StrCat("times: 1 ", kCarried)),
+              HasSubstr(not_anew + "it has one round only\n"));
+  EXPECT_THAT(said(kTanh, "input: \"x\"", absl::StrCat("times: 5 ", kCarried)),
+              HasSubstr("gradients compute 2 rounds at a time anew\n"));
+}
+
+TEST(ControlFlowErrors, ACapturedVariableThatABranchUpdates) {
+  const std::string text = R"(block { name: "norm" input: "a" layer { name: "bn" input: "$a" batch_norm {} } }
+block { name: "plain" input: "a" layer { name: "y" input: "$a" relu {} } }
+layer { name: "l" input: "n" input: "x" branch { body: "plain" body: "norm" } })";
+  EXPECT_EQ(
+      ErrorOf(text),
+      "net:8:33: layer \"bn\" (batch_norm): updates \"l.1.bn.running_mean\" in training, which every round and branch "
+      "reads as it was before the step: put the layer outside, or take one without running statistics, such as "
+      "group_norm (in \"norm\", run by layer \"l\" at net:10:1) (in block \"norm\" used at net:10:70)");
+  EXPECT_EQ(ErrorOf(text, /*training=*/false), "");
+}
+
+TEST(ControlFlowErrors, AnOpWithoutAGradientInABody) {
+  const std::string body = R"(input { name: "k" dtype: INT32 max_value: 3 } block { name: "b" input: "a" input: "k"
+  layer { name: "fc" input: "$a" dense { units: 3 } }
+  layer { name: "right" input: "fc" input: "$k" accuracy {} }
+  layer { name: "y" input: "$a" input: "right" mul {} }
+  output: "y" }
+)";
+  const std::string loop = R"(layer { name: "l" input: "x" input: "k" loop { body: "b" times: 3
+    carry { input: "a" output: "y" } } })";
+  EXPECT_EQ(
+      SaidOfCompile(body + loop, {}),
+      "net:10:3: layer \"right\" (accuracy): has no gradient, but an objective depends on trained values through it; "
+      "put a stop_gradient layer before it, or freeze what lies upstream");
+  EXPECT_THAT(SaidOfCompile(body + loop, {.training = false}), StartsWith("loop \"l\": 3 rounds"));
+}
+
+// A weight whose value is thrown away, in a round and in a branch.
+TEST(ControlFlowErrors, AGradientOfWhatDoesNotCount) {
+  const std::string body = R"(block { name: "b" input: "a"
+  layer { name: "dead" input: "$a" dense { units: 3 } }
+  layer { name: "y" input: "$a" tanh {} }
+  output: "y" }
+)";
+  EXPECT_EQ(SaidOfCompile(
+                body + R"(layer { name: "l" input: "x" loop { body: "b" times: 3 carry { input: "a" output: "y" } } })",
+                {.gradients = {"l.dead.weight"}}),
+            "gradient of \"l.dead.weight\": no objective depends on it");
+  EXPECT_EQ(SaidOfCompile(body + R"(layer { name: "l" input: "n" input: "x" branch { body: "b" body: "b" } })",
+                          {.gradients = {"l.1.dead.weight"}}),
+            "gradient of \"l.1.dead.weight\": no objective depends on it");
 }
 
 TEST(ControlFlowErrors, SubNetworksThatContainThemselves) {

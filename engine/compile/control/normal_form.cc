@@ -200,7 +200,8 @@ class Normalizer {
     if (options.rolled() || all <= kMaxUnrolledNodes) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         options.rounds(), options.rounds() == 1 ? " round of " : " rounds of ", nodes,
-        " nodes each are too many to be unrolled: at most ", kMaxUnrolledNodes, " nodes in all are possible"));
+        " nodes each are too many to be unrolled: at most ", kMaxUnrolledNodes,
+        " nodes in all are possible; a loop that stays one node, as none does on a GPU, may have any number"));
   }
 
   Graph& graph_;

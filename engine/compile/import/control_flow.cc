@@ -236,7 +236,7 @@ absl::Status ControlImporter::CheckRows(const proto::Loop& options) const {
     if (node_.counted() && !(condition.shape == type(inputs_.size() - 1).shape)) {
       return ErrorAbout("condition", 0,
                         absl::StrCat("expected the shape of the count, ", type(inputs_.size() - 1).shape.ToString(),
-                                     ", found ", condition.ToString()));
+                                     ", found ", condition.shape.ToString()));
     }
     rows = RowsOf(condition.shape);
     who = absl::StrCat("the condition has ", rows, " numbers");

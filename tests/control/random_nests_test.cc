@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/compile/control/rolled_loop.h"
 #include "tests/control/control_run.h"
 #include "tests/control/random_nest.h"
 #include "tests/testing/control_evaluator.h"
@@ -40,15 +41,15 @@ class Nest {
                   [&](const std::string& name) { return !IsFloating(graph_.type(graph_.FindValue(name)).dtype); });
     const std::vector<Numbers> truth = Run("none");
     if (truth.empty()) return "does not run";
-    bool first = true;
+    int turn = turn_;
     for (const std::string& strategy : strategies) {
       if (!SameBits(Run(strategy), truth)) return "other bits under " + strategy;
-      if (!std::exchange(first, false)) continue;
       // Without a plan, two of the engines run.
       const bool planned = strategy != kDynamicMemory;
-      const ExecutorKind engine = planned && turn_ % 3 == 0 ? ExecutorKind::kReplay
-                                  : turn_ % 3 == 1          ? ExecutorKind::kDynamic
-                                                            : ExecutorKind::kSerial;
+      const ExecutorKind engine = planned && turn % 3 == 0 ? ExecutorKind::kReplay
+                                  : turn % 3 == 1          ? ExecutorKind::kDynamic
+                                                           : ExecutorKind::kSerial;
+      ++turn;
       const int streams = engine == ExecutorKind::kSerial ? 1 : 2;
       if (!SameBits(Run(strategy, LoopRule::kRolled, engine, streams), truth)) {
         return absl::StrCat("other bits with rolled loops under ", strategy, ", engine ", ExecutorName(engine));
@@ -124,6 +125,7 @@ class Nest {
       ADD_FAILURE() << session.status().message();
       return {};
     }
+    ExpectWithinBounds((*session)->compiled());
     for (const auto& [name, values] : nest_.feeds) {
       if (!(*session)->Input(name).ok()) continue;  // nothing reads it
       EXPECT_TRUE((*session)->Feed(name, values).ok()) << name;
@@ -140,6 +142,22 @@ class Nest {
     for (const Output& output : graph_.outputs) found.push_back(*(*session)->Fetch(output.name));
     for (const std::string& name : with_path_) found.push_back(*(*session)->Fetch(absl::StrCat("d(", name, ")")));
     return found;
+  }
+
+  // No plan takes less than its lower bound, nor do those of bodies.
+  static void ExpectWithinBounds(const Compiled& compiled) {
+    const MemoryPlan& plan = compiled.executable.memory;
+    if (!plan.dynamic.has_value()) {
+      EXPECT_GE(plan.total_bytes(), plan.lower_bound());
+      EXPECT_GE(plan.lower_bound(), plan.state_plan.arena_bytes);
+      if (plan.proven()) {
+        EXPECT_EQ(plan.total_bytes(), plan.lower_bound());
+      }
+    }
+    for (const NodeId id : compiled.graph.ProgramOrder()) {
+      const RolledLoop* const loop = RolledLoopOf(compiled.kernels[static_cast<size_t>(id.index)]);
+      if (loop != nullptr) ExpectWithinBounds(loop->body());
+    }
   }
 
   // A gradient of what no objective depends on is refused, so those are left out.
@@ -222,7 +240,8 @@ struct Nests {
   int begin, end;
 };
 
-// The strategies take turns, and so do the engines: in 3 x strategies nests, each strategy has run on each engine.
+// Two strategies for each nest. They take turns, and so do the engines: in 3 x strategies nests, each strategy has run
+// on each engine.
 void CheckNests(const Nests& nests) {
   const std::vector<std::string> all = StrategiesAndDynamic();
   int slopes = 0;
@@ -230,7 +249,7 @@ void CheckNests(const Nests& nests) {
     const uint64_t seed = nests.first_seed + static_cast<uint64_t>(i);
     const size_t turn = static_cast<size_t>(i);
     Nest nest(seed, static_cast<int>(turn + turn / all.size()));
-    const std::string wrong = nest.Check({all[turn % all.size()]}, &slopes);
+    const std::string wrong = nest.Check({all[turn % all.size()], all[(turn + all.size() / 2) % all.size()]}, &slopes);
     ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << nest.text();
   }
   EXPECT_GT(slopes, nests.end - nests.begin);  // most are smooth in most directions

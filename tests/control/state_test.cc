@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "proto/network.pb.h"
 #include "tests/control/control_run.h"
 
 namespace snug::core::test {
@@ -66,6 +70,65 @@ TEST(State, IsZeroWhereNothingIsTrained) {
   for (int run = 0; run < 2; ++run) {
     ASSERT_TRUE((*session)->Run().ok());
     EXPECT_THAT(*(*session)->Fetch("rnn"), ElementsAre(4.5, 6));
+  }
+}
+
+// Step by step, what the head of a model over bytes reads: `width` numbers for each token of the one row.
+std::vector<Numbers> Remembered(const std::string& model, const std::string& output,
+                                const std::vector<Numbers>& steps) {
+  std::vector<Numbers> found;
+  absl::StatusOr<LoadedNetwork> loaded = LoadModel(model);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  if (!loaded.ok()) return found;
+  loaded->network.mutable_optimizer()->set_learning_rate(0);
+  const CompileOptions options{.batch = 1, .fetch = {output}};
+  const auto session = MakeSession(*loaded, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return found;
+  for (const Numbers& tokens : steps) {
+    EXPECT_TRUE((*session)->Feed("tokens", tokens).ok());
+    const absl::Status run = (*session)->Run();
+    EXPECT_TRUE(run.ok()) << run.message();
+    found.push_back(*(*session)->Fetch(output));
+  }
+  return found;
+}
+
+// A document that ends in the middle of a row: what comes after it begins as at the begin of a text, and what comes
+// before it goes on from the step before.
+TEST(State, IsForgottenWhereADocumentEnds) {
+  constexpr size_t kTokens = 128, kEnd = 40, kWidth = 256;
+  Numbers first(kTokens), second(kTokens);
+  for (size_t i = 0; i < kTokens; ++i) {
+    first[i] = static_cast<double>(1 + i * 37 % 255);
+    second[i] = static_cast<double>(1 + i * 91 % 255);
+  }
+  Numbers ends = second;
+  ends[kEnd] = 0;
+  Numbers after(ends.begin() + kEnd, ends.end());
+  after.resize(kTokens, 1);
+  for (const auto& [model, output] : {std::pair("lstm_bytes", "lstm2:2"), std::pair("gru_bytes", "gru2:1")}) {
+    SCOPED_TRACE(model);
+    const std::vector<Numbers> found = Remembered(model, output, {first, ends});
+    const std::vector<Numbers> without_end = Remembered(model, output, {first, second});
+    const std::vector<Numbers> fresh = Remembered(model, output, {ends});
+    const std::vector<Numbers> alone = Remembered(model, output, {after});
+    ASSERT_EQ(found.size(), 2);
+    ASSERT_EQ(alone.size(), 1);
+    ASSERT_EQ(found[1].size(), kTokens * kWidth);
+    const auto apart = [&](const Numbers& a, size_t from_a, const Numbers& b, size_t from_b, size_t tokens) {
+      double most = 0;
+      for (size_t i = 0; i < tokens * kWidth; ++i) {
+        most = std::max(most, std::abs(a[from_a * kWidth + i] - b[from_b * kWidth + i]));
+      }
+      return most;
+    };
+    EXPECT_LT(apart(found[1], kEnd, alone[0], 0, kTokens - kEnd), 1e-5);
+    EXPECT_LT(apart(found[1], kEnd, fresh[0], kEnd, kTokens - kEnd), 1e-5);
+    EXPECT_LT(apart(found[1], 0, without_end[1], 0, kEnd), 1e-5);
+    // Otherwise it would go on, from the step before and within the row.
+    EXPECT_GT(apart(found[1], 0, fresh[0], 0, 1), 1e-3);
+    EXPECT_GT(apart(without_end[1], kEnd + 1, alone[0], 1, 1), 1e-3);
   }
 }
 

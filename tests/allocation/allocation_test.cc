@@ -2,6 +2,8 @@
 // and the process gets no memory from the system: counted by replacing malloc and operator new in this program and
 // looking at who called. How much libraries take at once depends on the kernels that they have for this processor; it
 // is printed.
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_replace.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -146,7 +148,7 @@ void ExpectStepsAllocateNothing(Session& session) {
               largest, static_cast<long>(most_held.load()));
 }
 
-class AllocationTest : public testing::TestWithParam<const char*> {
+class WithCounts : public testing::Test {
  protected:
   void SetUp() override {
     if (test::kSanitized) {
@@ -154,6 +156,8 @@ class AllocationTest : public testing::TestWithParam<const char*> {
     }
   }
 };
+
+class AllocationTest : public WithCounts, public testing::WithParamInterface<const char*> {};
 
 TEST_P(AllocationTest, StepsAllocateNothing) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
@@ -165,6 +169,50 @@ TEST_P(AllocationTest, StepsAllocateNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Models, AllocationTest, testing::Values("mlp", "lenet", "gpt_small"),
                          [](const auto& info) { return std::string(info.param); });
+
+class LoopAllocationTest : public WithCounts {};
+
+// A loop that stays one node, trained: its rounds, forward and backward, run on bytes that the plan gave them.
+TEST_F(LoopAllocationTest, RoundsOfAnLstmAllocateNothing) {
+  constexpr char kLstm[] = R"(
+    block { name: "cell" input: "x" input: "h" input: "c"
+      layer { name: "ih" input: "$x" dense { units: 64 } }
+      layer { name: "hh" input: "$h" dense { units: 64 } }
+      layer { name: "sum" input: "ih" input: "hh" add {} }
+      layer { name: "gates" input: "sum" split { parts: 4 } }
+      layer { name: "i" input: "gates" sigmoid {} }
+      layer { name: "f" input: "gates:1" sigmoid {} }
+      layer { name: "g" input: "gates:2" tanh {} }
+      layer { name: "o" input: "gates:3" sigmoid {} }
+      layer { name: "kept" input: "f" input: "$c" mul {} }
+      layer { name: "added" input: "i" input: "g" mul {} }
+      layer { name: "c_next" input: "kept" input: "added" add {} }
+      layer { name: "bounded" input: "c_next" tanh {} }
+      layer { name: "h_next" input: "o" input: "bounded" mul {} }
+      output: "h_next" output: "c_next" }
+    batch: 8
+    input { name: "x" shape { dim: [8, 16] } }
+    input { name: "count" dtype: INT32 max_value: 9 }
+    layer { name: "h" input: "x" state { dim: 16 } }
+    layer { name: "lstm" input: "x" input: "h" input: "h" $count loop { body: "cell" scan { input: "x" } $counted
+      carry { input: "h" output: "h_next" } carry { input: "c" output: "c_next" } collect { output: "h_next" } } }
+    layer { name: "squares" input: "lstm:2" square {} }
+    layer { name: "loss" input: "squares" reduce_mean {} }
+    objective: "loss")";
+  for (const bool counted : {false, true}) {
+    for (const int64_t anew : {0, 3}) {
+      if (counted && anew != 0) continue;  // computes nothing anew, as it may end early
+      SCOPED_TRACE(absl::StrCat("counted: ", counted, ", computed anew: ", anew));
+      const std::string text = absl::StrReplaceAll(
+          kLstm, {{"$counted", counted ? "counted: true" : ""}, {"$count", counted ? "input: \"count\"" : ""}});
+      const CompileOptions options{.threads = 1, .loops = LoopRule::kRolled, .recompute_rounds = anew};
+      auto session = MakeSession(text, options);
+      ASSERT_TRUE(session.ok()) << session.status().message();
+      ASSERT_TRUE((*session)->compiled().loops[0].rolled);
+      ExpectStepsAllocateNothing(**session);
+    }
+  }
+}
 
 class StreamAllocationTest : public AllocationTest {};
 

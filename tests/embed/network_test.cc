@@ -6,7 +6,9 @@
 namespace snug::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsNan;
 
 std::string Mistake(const Network& network) { return Session::Create(network).status().message(); }
 
@@ -70,6 +72,79 @@ TEST(Network, LoopsAndBranchesAreThoseOfTheFile) {
   ASSERT_TRUE(of_code.ok()) << of_code.status().message();
   for (const char* output : {"out", "rnn:1"})
     EXPECT_EQ(RunAndFetch(*of_text, output), RunAndFetch(*of_code, output)) << output;
+}
+
+// y doubles while it is below 20, at most six times, and each sample by itself; the rounds' numbers are added up, as
+// often as each sample's count says.
+constexpr const char* kEndsText = R"(
+name: "ends"
+block { name: "double" input: "y"
+  layer { name: "under" input: "$y" scale { factor: -1 offset: 20 } }
+  layer { name: "positive" input: "under" relu {} }
+  layer { name: "go" input: "positive" reduce_sum { axis: 1 } }
+  layer { name: "twice" input: "$y" scale { factor: 2 } }
+  output: "twice" output: "go" }
+block { name: "add_up" input: "sum" input: "round"
+  layer { name: "number" input: "$round" cast { dtype: FLOAT } }
+  layer { name: "next" input: "$sum" input: "number" add {} }
+  output: "next" }
+input { name: "y" shape { dim: 1 } }
+input { name: "n" dtype: INT32 }
+layer { name: "w" parameter { dim: 1 init { kind: CONSTANT value: 1 } } }
+layer { name: "begin" input: "y" input: "w" mul {} }
+layer { name: "doubled" input: "begin" loop { body: "double" carry { input: "y" output: "twice" } times: 6 condition: "go" stop_at_bound: true } }
+layer { name: "spoilt" input: "begin" loop { body: "double" carry { input: "y" output: "twice" } times: 2 condition: "go" } }
+layer { name: "sums" input: "begin" input: "n" loop { body: "add_up" carry { input: "sum" output: "next" } times: 5 counted: true index: "round" } }
+layer { name: "both" input: "doubled" input: "sums" add {} }
+layer { name: "loss" input: "both" reduce_sum {} }
+objective: "loss"
+output: "doubled"
+output: "spoilt"
+output: "sums"
+optimizer { learning_rate: 0.125 sgd {} }
+)";
+
+Network EndsNetwork() {
+  Network twice("double");
+  twice.Input("y").Layer("under", "scale", {"y"}, {{"factor", -1}, {"offset", 20}});
+  twice.Layer("positive", "relu", {"under"}).Layer("go", "reduce_sum", {"positive"}, {{"axis", 1}});
+  twice.Layer("twice", "scale", {"y"}, {{"factor", 2}}).Output("twice").Output("go");
+  Network add_up("add_up");
+  add_up.Input("sum").Input("round").Layer("number", "cast", {"round"}, {{"dtype", "FLOAT"}});
+  add_up.Layer("next", "add", {"sum", "number"}).Output("next");
+  Network network("ends");
+  network.Subnetwork(twice).Subnetwork(add_up).Input("y", {1}).Input("n", {}, DType::kInt32);
+  network.Layer("w", "parameter", {}, {{"dim", {1}}, {"init.kind", "CONSTANT"}, {"init.value", 1}});
+  network.Layer("begin", "mul", {"y", "w"});
+  const LoopOptions doubling{.carries = {{"y", "twice"}}, .times = 6, .condition = "go", .stop_at_bound = true};
+  network.Loop("doubled", "double", {"begin"}, doubling);
+  network.Loop("spoilt", "double", {"begin"}, {.carries = {{"y", "twice"}}, .times = 2, .condition = "go"});
+  network.Loop("sums", "add_up", {"begin", "n"},
+               {.carries = {{"sum", "next"}}, .times = 5, .counted = true, .index = "round"});
+  network.Layer("both", "add", {"doubled", "sums"}).Layer("loss", "reduce_sum", {"both"}).Objective("loss");
+  network.Output("doubled").Output("spoilt").Output("sums").Optimizer({{"learning_rate", 0.125}, {"sgd.momentum", 0}});
+  return network;
+}
+
+// Counts, conditions with and without a bound that is the end, the round's number, and what a step learns of it.
+TEST(Network, LoopsThatEndAtRunTimeAreTrained) {
+  const Result<Network> text = Network::FromText(kEndsText);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  auto of_text = Session::Create(*text, {.batch = 3});
+  auto of_code = Session::Create(EndsNetwork(), {.batch = 3});
+  ASSERT_TRUE(of_text.ok()) << of_text.status().message();
+  ASSERT_TRUE(of_code.ok()) << of_code.status().message();
+  for (Session* const session : {&*of_text, &*of_code}) {
+    const std::vector<float> y = {3, 30, 0.25F};
+    const std::vector<int32_t> n = {0, 4, 5};
+    const Status run = session->Step({{"y", y}, {"n", n}});
+    ASSERT_TRUE(run.ok()) << run.message();
+    EXPECT_THAT(*session->Fetch<float>("doubled"), ElementsAre(24, 30, 16));  // the last one would go on
+    EXPECT_THAT(*session->Fetch<float>("spoilt"), ElementsAre(IsNan(), 30, IsNan()));
+    EXPECT_THAT(*session->Fetch<float>("sums"), ElementsAre(3, 36, 10.25));
+    // d loss / d w = 3 (8 + 1) + 30 (1 + 1) + 0.25 (64 + 1)
+    EXPECT_FLOAT_EQ(session->FindVariable("w")->as<const float>()[0], 1 - 0.125F * (27 + 60 + 16.25F));
+  }
 }
 
 TEST(Network, MistakesInSubNetworksAreLocatedToo) {

@@ -46,18 +46,18 @@ absl::Status CheckLoopSettings(const CompileSettings& settings, Device device, L
   const absl::string_view name = limited ? "stash-limit" : "recompute-rounds";
   if (device.kind == Device::Kind::kCuda) {
     if (limited || anew) {
-      return places.FlagError(name, absl::StrCat("is for loops that stay one node, found ",
-                                                 places.FlagWritten("device", settings.device),
-                                                 ", where all are unrolled"));
+      return places.FlagError(
+          name, absl::StrCat("is for loops that stay one node, found ", places.FlagWritten("device", settings.device),
+                             ", where all are unrolled"));
     }
     if (loops != LoopRule::kRolled) return absl::OkStatus();
-    return places.FlagError("loops", absl::StrCat(LoopRuleName(loops), " is for the CPU, found ",
-                                                  places.FlagWritten("device", settings.device),
-                                                  ", where all loops are unrolled"));
+    return places.FlagError(
+        "loops", absl::StrCat(LoopRuleName(loops), " is for the CPU, found ",
+                              places.FlagWritten("device", settings.device), ", where all loops are unrolled"));
   }
   if (loops != LoopRule::kUnrolled || (!limited && !anew)) return absl::OkStatus();
-  return places.FlagError(name, absl::StrCat("is for loops that stay one node, found ",
-                                             places.FlagWritten("loops", LoopRuleName(loops))));
+  return places.FlagError(
+      name, absl::StrCat("is for loops that stay one node, found ", places.FlagWritten("loops", LoopRuleName(loops))));
 }
 
 // Kernels that are fused have to be compiled where they run: without a compiler the pass that makes them is left out.

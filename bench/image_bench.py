@@ -12,6 +12,7 @@ PYTHON is one that has torch and torchvision (build/bench_venv/bin/python after 
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -67,14 +68,17 @@ def train(folder: pathlib.Path, arguments) -> None:
     ways = {"1 reader": ["--data-readers=1"], "2 readers": ["--data-readers=2"],
             "1 reader, cache": ["--data-readers=1", f"--data-images-cache={cache}"]}
     found = {name: [] for name in ways}
-    for round_number in range(arguments.rounds):
+    for _ in range(arguments.rounds):
         for name, flags in ways.items():
+            output = folder.parent / "run"
+            shutil.rmtree(output, ignore_errors=True)  # a training begins anew in a folder of its own
             done = subprocess.run(
                 ["taskset", "-c", "0,1", str(ROOT / "build/release/snug"), "train", str(changed), "--data=images",
                  f"--data-images-directory={folder}", "--data-flip", "--data-held-back=0", "--evaluate-every=0",
                  "--threads=2", f"--batch={arguments.batch}", f"--steps={arguments.steps}", "--learning-rate=0.01",
-                 "--checkpoint-every=0", f"--output={folder.parent / 'run'}", "--json", *flags],
-                check=True, capture_output=True, text=True)
+                 "--checkpoint-every=0", f"--output={output}", "--json", *flags], capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{' '.join(done.args)}: exit code {done.returncode}\n{done.stderr}")
             found[name].append(json.loads(done.stdout))
     for name, documents in found.items():
         print(f"{name:16} {statistics.median(d['samples_per_second'] for d in documents):7.1f} images/s   waited "

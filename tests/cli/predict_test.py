@@ -5,6 +5,7 @@ import csv
 import json
 import math
 import random
+import shutil
 import struct
 import subprocess
 import unittest
@@ -322,6 +323,127 @@ class PredictImagesTest(SnugTest):
         self.assertIn("violet/7.png", done.stderr)
         self.assertEqual(output.read_text(), "as it was")
         self.assertEqual([p.name for p in self.folder.iterdir() if "a.csv" in p.name], ["a.csv"])
+
+
+NORMALISED = ("--data-mean=0.13", "--data-deviation=0.31")
+
+
+class TrainedDataTest(SnugTest):
+    """Data are read as the training read them: normalised, filled up and held back as the checkpoint keeps it."""
+
+    def setUp(self):
+        super().setUp()
+        self.output = self.folder / "run"
+
+    def train(self, *flags, model=MLP):
+        if "--resume" not in flags:
+            shutil.rmtree(self.output, ignore_errors=True)
+        self.run_snug("train", model, "--threads=1", "--steps=20", f"--output={self.output}", *flags)
+
+    def judged(self, *flags, model=MLP, checkpoint=None):
+        """The metrics, and what was said beside them."""
+        done = self.run_snug("eval", model, f"--checkpoint={checkpoint or self.output}", "--threads=1", "--json", *flags)
+        document = json.loads(done.stdout)
+        return {**document["metrics"], "samples": document["samples"]}, done.stderr
+
+    def last_evaluation(self):
+        lines = [json.loads(line) for line in (self.output / "metrics.jsonl").read_text().splitlines()]
+        return [line for line in lines if line["kind"] == "evaluation"][-1]
+
+    def with_options(self, **options):
+        """The checkpoint with other words in its `options`."""
+        (trained,) = (self.output / "checkpoints").glob("step-*.safetensors")
+        data = trained.read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + length])
+        metadata = header["__metadata__"]
+        metadata.pop("snug.xxh64")
+        metadata["options"] = json.dumps({**json.loads(metadata["options"]), **options})
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        other = self.folder / "other.safetensors"
+        other.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length:])
+        return other
+
+    def test_what_was_normalised_in_training_is_so_in_judging(self):
+        self.train(*NORMALISED, "--data-digits-samples=640", "--seed=3")
+        expected = self.last_evaluation()
+        metrics, said = self.judged()
+        self.assertAlmostEqual(metrics["loss"], expected["loss"], places=5)
+        self.assertEqual(said, "data: as in the training: --data-mean=0.13 --data-deviation=0.31 --seed=3\n")
+        same, said = self.judged(*NORMALISED, "--seed=3")
+        self.assertEqual((same, said), (metrics, ""))
+        # What is said otherwise is done, and told.
+        other, said = self.judged("--data-mean=0.9")
+        self.assertNotAlmostEqual(other["loss"], metrics["loss"], places=2)
+        self.assertIn("data: as in the training: --data-deviation=0.31 --seed=3\n", said)
+        self.assertIn("warning: --data-mean=0.9 where the training had --data-mean=0.13: the parameters know other data", said)
+        self.assertIn("--seed=4 where the training had --seed=3", self.judged("--seed=4")[1])
+        scores = [self.json("predict", MLP, f"--checkpoint={self.output}", "--threads=1", "--batches=1", "--fetch=fc3", *flags)["rows"]
+                  for flags in ((), NORMALISED, (*NORMALISED, "--seed=3"), ("--seed=4", *NORMALISED))]
+        self.assertEqual(scores[0], scores[1])
+        self.assertEqual(scores[0], scores[2])
+        self.assertNotEqual(scores[0], scores[3])
+
+    def test_a_model_file_that_was_edited_since_is_overruled_and_that_is_said(self):
+        self.train("--data-digits-samples=640")
+        plain, said = self.judged()
+        self.assertEqual(said, "")
+        lines = (ROOT / MLP).read_text()
+        self.assertIn("data {", lines)
+        text = self.write("mlp.pbtxt", lines.replace("data {", "data { mean: 0.5", 1))
+        metrics, said = self.judged(model=text)
+        self.assertEqual(metrics, plain)
+        self.assertEqual(said, "data: as in the training: no --data-mean\n")
+
+    def test_the_same_share_is_held_back(self):
+        rows = "".join(f"{i % 7},{i % 5},{i % 3}\n" for i in range(200))
+        table = self.write("table.csv", "a,b,kind\n" + rows)
+        model = self.write("table.pbtxt", """name: "table"
+input { name: "x" shape { dim: 2 } }
+input { name: "kind" dtype: INT32 max_value: 3 }
+layer { name: "out" input: "x" dense { units: 3 } }
+layer { name: "loss" input: "out" input: "kind" softmax_cross_entropy {} }
+objective: "loss"
+""")
+        data = ("--data=csv", f"--data-csv-file={table}")
+        self.rows = f"data: {table}: 200 rows below a header, 2 numbers a sample (a, b)\n"
+        self.train(*data, "--data-held-back=0.3", "--batch=10", model=model)
+        metrics, said = self.judged(*data, model=model)
+        self.assertEqual((metrics["samples"], said), (60, "data: as in the training: --data-held-back=0.3\n" + self.rows))
+        metrics, said = self.judged(*data, "--data-held-back=0.2", model=model)
+        self.assertEqual(metrics["samples"], 40)
+        self.assertIn("warning: --data-held-back=0.2 where the training had --data-held-back=0.3", said)
+        metrics, said = self.judged(*data, "--data-held-back=0", "--part=training", model=model)
+        self.assertEqual((metrics["samples"], said), (200, self.rows))
+        self.train(*data, "--data-held-back=0", "--batch=10", model=model)
+        said = self.error("eval", model, f"--checkpoint={self.output}", *data, code=1)
+        self.assertIn("data: as in the training: --data-held-back=0\n", said)
+        self.assertIn("these data have no part that is held back; --part=training takes all of their samples", said)
+
+    def test_lines_are_filled_up_as_in_the_training(self):
+        lines = "".join(json.dumps({"words": [i % 9 for i in range(n % 20 + 1)], "tags": [i % 3 for i in range(n % 20 + 1)]}) + "\n"
+                        for n in range(120))
+        data = ("--data=json-lines", f"--data-json-lines-file={self.write('lines.jsonl', lines)}")
+        filled = ("--data-json-lines-length=length", "--data-json-lines-padding=tags=-100")
+        self.train(*data, *filled, "--batch=20", model="models/tagger.pbtxt")
+        metrics, said = self.judged(*data, model="models/tagger.pbtxt")
+        self.assertEqual(said, "data: as in the training: --data-json-lines-length=length --data-json-lines-padding=tags=-100\n")
+        self.assertEqual(metrics, self.judged(*data, *filled, model="models/tagger.pbtxt")[0])
+        other, said = self.judged(*data, "--data-json-lines-padding=tags=0", model="models/tagger.pbtxt")
+        self.assertNotAlmostEqual(other["loss"], metrics["loss"], places=4)
+        self.assertIn("--data-json-lines-padding=tags=0 where the training had --data-json-lines-padding=tags=-100", said)
+
+    def test_options_that_are_none_are_located(self):
+        self.train("--data-digits-samples=320", "--steps=2")
+        for options, expected in [({"data-mean": "much"}, '--data-mean: expected a number, found "much"'),
+                                  ({"data-held-back": "\x1b[31m"}, "--data-held-back: expected a number"),
+                                  ({"data": "pixels"}, '--data: expected one of digits')]:
+            with self.subTest(options=options):
+                other = self.with_options(**options)
+                said = self.error("eval", MLP, f"--checkpoint={other}")
+                self.assertIn(f'{other}: metadata "options": {expected}', said)
+                self.assertNotIn("\x1b", said)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@
 #include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
+#include "tools/cli/runs/trained_data.h"
 
 namespace snug::core::cli {
 namespace {
@@ -58,6 +59,13 @@ absl::Status RefuseTestFlags(const proto::Data& given, const std::string& unlabe
   return absl::OkStatus();
 }
 
+void SayTrainedData(const TrainedData& trained) {
+  if (!trained.taken.empty()) absl::FPrintF(stderr, "data: as in the training: %s\n", trained.taken);
+  if (!trained.differs.empty()) {
+    absl::FPrintF(stderr, "warning: %s: the parameters know other data than these\n", trained.differs);
+  }
+}
+
 }  // namespace
 
 InferenceFlags::InferenceFlags() : data(std::make_unique<proto::Data>()) {}
@@ -69,7 +77,8 @@ void InferenceFlags::AddTo(Flags& flags) {
   flags.Add("use-average", &use_average,
             "take the parameters' moving averages, which a training with --average-decay keeps");
   flags.Add("part", &part, "of the data: held-back (default) or training");
-  flags.Add("seed", &seed, "that of the training, which decides what was held back; default 0");
+  flags.Add("seed", &seed,
+            "decides what is held back; default: that of the training, as the checkpoint keeps it, or else 0");
   flags.Add("batches", &batches, "at most so many; default: all");
   compile.AddTo(flags);
   compile.AddKeepDerivedTo(flags);
@@ -92,10 +101,15 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, flags.compile.Options(flags.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, flags.memory.Options({&inference->loaded}));
   SNUG_ASSIGN_OR_RETURN(SessionOptions session, flags.run.Options(flags.compile.threads > 0, &options));
-  session.seed = static_cast<uint64_t>(flags.seed);
   SNUG_ASSIGN_OR_RETURN(const Weights weights, OpenWeights(flags.checkpoint));
+  int64_t seed = flags.seed.value_or(0);
+  absl::StatusOr<TrainedData> as_trained =
+      TakeTrainedData(weights.source->metadata(), *flags.data, flags.seed, &data, &seed);
+  if (!as_trained.ok()) return Annotate(as_trained.status(), weights.path);
+  SayTrainedData(*as_trained);
+  session.seed = static_cast<uint64_t>(seed);
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
-                        OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata(),
+                        OpenData(data, network, static_cast<uint64_t>(seed), &weights.source->metadata(),
                                  /*goes_on=*/false, flags.may_lack_labels));
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
   if (opened.lacks_labels) SNUG_RETURN_IF_ERROR(RefuseTestFlags(*flags.data, NameOf(data)));
@@ -104,7 +118,11 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   if (!of_training && opened.evaluation_lacks_labels) inference->unlabelled = NameOfTest(data);
   const std::shared_ptr<const Dataset>& trained = opened.training_judged ? opened.training_judged : opened.training;
   const std::shared_ptr<const Dataset> dataset = of_training ? trained : opened.evaluation;
-  if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
+  if (dataset == nullptr) {
+    return absl::FailedPreconditionError(
+        "these data have no part that is held back; --part=training takes all of their samples, and "
+        "--data-held-back=0.1 holds some back");
+  }
   const bool judged = !opened.lacks_labels && (flags.part == "training" || !opened.evaluation_lacks_labels);
   if (judged) {
     options.fetch = fetch;

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct InferenceFlags {
 
   std::string checkpoint, part = "held-back";
   bool use_average = false;
-  int64_t seed = 0, batches = 0;
+  std::optional<int64_t> seed;
+  int64_t batches = 0;
   bool may_lack_labels = false;  // no flag: of commands that judge nothing
   CompileFlags compile;
   MemoryFlags memory;

@@ -222,6 +222,11 @@ std::string KeptOptions::FilesOf(const std::string& option) const {
   return found == files_.end() ? "" : found->second;
 }
 
+std::optional<std::string> KeptOptions::ValueOf(const std::string& option) const {
+  const auto found = values_.find(option);
+  return found == values_.end() ? std::nullopt : std::optional<std::string>(found->second);
+}
+
 void KeptOptions::SetBatch(int64_t samples) { SetBatch(absl::StrCat(samples)); }
 void KeptOptions::SetBatch(const std::string& samples) { values_[kBatch] = samples; }
 

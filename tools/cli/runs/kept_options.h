@@ -37,6 +37,9 @@ class KeptOptions {
   std::string ToJson() const;
   static constexpr const char* kKey = "options";  // in the metadata
 
+  // What an option was, by its flag without dashes. Nothing: nothing was said of it, or it is one of those left out.
+  std::optional<std::string> ValueOf(const std::string& option) const;
+
   // What differs from here to `later`.
   std::vector<OptionChange> ChangesTo(const KeptOptions& later, int64_t step) const;
 

@@ -92,6 +92,12 @@ std::vector<std::string> MetricNames(const proto::Network& network, const Progra
   return names;
 }
 
+std::vector<KnownMetric> KnownMetrics(const proto::Network& network, const Program& program) {
+  std::vector<KnownMetric> metrics;
+  for (const std::string& name : MetricNames(network, program)) metrics.push_back({name, BetterOf(network, name)});
+  return metrics;
+}
+
 absl::StatusOr<Metrics> MetricsOf(const proto::Network& network, Program& program) {
   Metrics metrics;
   for (const NamedOutput& output : OutputsOf(network, program)) {

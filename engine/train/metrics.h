@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/run/session/program.h"
+#include "engine/train/metric_direction.h"
 
 namespace snug::proto {
 class Network;
@@ -20,6 +21,8 @@ namespace snug::core {
 // Returns the sum of the objectives as "loss", then each further output that is one number.
 using Metrics = std::vector<std::pair<std::string, double>>;
 std::vector<std::string> MetricNames(const proto::Network& network, const Program& program);
+// The same, with which of their values are better.
+std::vector<KnownMetric> KnownMetrics(const proto::Network& network, const Program& program);
 absl::StatusOr<Metrics> MetricsOf(const proto::Network& network, Program& program);
 
 // Returns the labels that layers compute and by which losses and metrics leave rows out. They must be fetched.

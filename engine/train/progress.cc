@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "proto/train.pb.h"
@@ -16,8 +17,8 @@ namespace {
 
 constexpr absl::string_view kBest = "best", kPlateau = "plateau", kRateFactor = "plateau.factor";
 
-bool IsBetter(absl::string_view metric, double value, double than) {
-  return metric == "loss" ? value < than : value > than;
+bool IsBetter(Better better, double value, double than) {
+  return better == Better::kLess ? value < than : value > than;
 }
 
 // Every bit of a number, as text.
@@ -37,50 +38,73 @@ bool ParseInteger(const std::string& text, int64_t* value) { return absl::Simple
 
 }  // namespace
 
-Progress::Progress(const proto::Training& training) {
-  best_.metric = training.best().metric();
+Progress::Progress(const proto::Training& training, std::vector<KnownMetric> metrics) : metrics_(std::move(metrics)) {
+  best_ = Follow(training.best().metric());
   patience_ = training.best().patience();
   if (!training.schedule().has_plateau()) return;
   const proto::PlateauRate& plateau = training.schedule().plateau();
-  plateau_.metric = plateau.metric();
+  plateau_ = Follow(plateau.metric());
   plateau_patience_ = plateau.patience();
   fall_ = plateau.factor();
   least_factor_ = plateau.final();
 }
 
-absl::Status Progress::CheckMetric(absl::string_view option, const Leader& leader,
-                                   absl::Span<const std::string> metrics) {
-  if (!leader.followed() || std::find(metrics.begin(), metrics.end(), leader.metric) != metrics.end()) {
-    return absl::OkStatus();
+Progress::Leader Progress::Follow(const std::string& metric) {
+  const FollowedMetric followed = ParseFollowedMetric(metric);
+  Leader leader{.metric = followed.name, .better = followed.better.value_or(Better::kUnknown)};
+  for (KnownMetric& known : metrics_) {
+    if (known.name != followed.name) continue;
+    if (followed.better.has_value()) known.better = *followed.better;
+    leader.better = known.better;
   }
-  if (metrics.empty()) {
+  return leader;
+}
+
+std::string Progress::NamesOfMetrics() const {
+  return absl::StrJoin(metrics_, " or ",
+                       [](std::string* out, const KnownMetric& one) { absl::StrAppend(out, one.name); });
+}
+
+absl::Status Progress::CheckMetric(absl::string_view option, const Leader& leader, absl::string_view missing) const {
+  if (!leader.followed()) return absl::OkStatus();
+  if (metrics_.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(option, ": expected data to evaluate with, found none: nothing is held back"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(option, ": expected a metric of the evaluation, ",
-                                                 absl::StrJoin(metrics, " or "), ", found \"", leader.metric, "\""));
+  const bool there =
+      std::any_of(metrics_.begin(), metrics_.end(), [&](const KnownMetric& one) { return one.name == leader.metric; });
+  if (!there) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": expected a metric of the evaluation, ", NamesOfMetrics(),
+                                                   ", found \"", leader.metric, "\"", missing.empty() ? "" : "; ",
+                                                   missing));
+  }
+  if (leader.better != Better::kUnknown) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, ": of \"", leader.metric,
+      "\" it is not known whether the least or the most is best, as no loss or accuracy makes it: expected ",
+      leader.metric, ":least or ", leader.metric, ":most"));
 }
 
-absl::Status Progress::Check(absl::Span<const std::string> metrics) const {
+absl::Status Progress::Check(absl::string_view missing) const {
   if (patience_ > 0 && !best_.followed()) {
     return absl::InvalidArgumentError(
         absl::StrCat("training.best.patience: expected training.best.metric as well, which says what is better: ",
-                     absl::StrJoin(metrics, " or ")));
+                     NamesOfMetrics()));
   }
-  SNUG_RETURN_IF_ERROR(CheckMetric("training.best.metric", best_, metrics));
-  return CheckMetric("training.schedule.plateau.metric", plateau_, metrics);
+  SNUG_RETURN_IF_ERROR(CheckMetric("training.best.metric", best_, missing));
+  return CheckMetric("training.schedule.plateau.metric", plateau_, missing);
 }
 
 bool Progress::Leader::Consider(int64_t at, const Metrics& metrics) {
   const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const auto& one) { return one.first == metric; });
-  const bool better = found != metrics.end() && !std::isnan(found->second) &&
-                      (!value.has_value() || IsBetter(metric, found->second, *value));
-  if (better) {
+  const bool leads = found != metrics.end() && !std::isnan(found->second) &&
+                     (!value.has_value() || IsBetter(better, found->second, *value));
+  if (leads) {
     value = found->second;
     step = at;
   }
-  waited = better ? 0 : waited + 1;
-  return better;
+  waited = leads ? 0 : waited + 1;
+  return leads;
 }
 
 void Progress::Leader::BeginAnew(bool best_counts) {
@@ -111,6 +135,7 @@ Progress::Verdict Progress::Evaluated(int64_t step, const Metrics& metrics) {
 void Progress::Leader::Write(absl::string_view prefix, std::map<std::string, std::string>* metadata) const {
   if (!followed()) return;
   (*metadata)[absl::StrCat(prefix, ".metric")] = metric;
+  (*metadata)[absl::StrCat(prefix, ".better")] = Name(better);
   (*metadata)[absl::StrCat(prefix, ".waited")] = absl::StrCat(waited);
   if (!value.has_value()) return;
   (*metadata)[absl::StrCat(prefix, ".value")] = Exact(*value);
@@ -127,7 +152,11 @@ std::map<std::string, std::string> Progress::ToMetadata() const {
 
 bool Progress::Leader::WasKept(absl::string_view prefix, const std::map<std::string, std::string>& metadata) const {
   const auto kept = metadata.find(absl::StrCat(prefix, ".metric"));
-  return followed() && kept != metadata.end() && kept->second == metric;
+  if (!followed() || kept == metadata.end() || kept->second != metric) return false;
+  // Earlier versions took the most of all but the loss for the best, and said nothing of it.
+  const auto direction = metadata.find(absl::StrCat(prefix, ".better"));
+  return direction != metadata.end() ? direction->second == Name(better)
+                                     : better == (metric == "loss" ? Better::kLess : Better::kMore);
 }
 
 bool Progress::WasKept(const std::map<std::string, std::string>& metadata) const {

@@ -4,13 +4,14 @@
 
 #include <absl/status/status.h>
 #include <absl/strings/string_view.h>
-#include <absl/types/span.h>
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "engine/train/metric_direction.h"
 #include "engine/train/metrics.h"
 
 namespace snug::proto {
@@ -21,12 +22,13 @@ namespace snug::core {
 
 class Progress {
  public:
-  // By `training.best` and `training.schedule.plateau`; without them, nothing is followed.
-  explicit Progress(const proto::Training& training);
+  // By `training.best` and `training.schedule.plateau`; without them, nothing is followed. `metrics` are those that
+  // evaluations have: none without data for them.
+  Progress(const proto::Training& training, std::vector<KnownMetric> metrics);
 
-  // Whether evaluations have the metrics that are asked for. Fails with InvalidArgument, which names those that there
-  // are. Without data for evaluation there are none.
-  absl::Status Check(absl::Span<const std::string> metrics) const;
+  // Whether evaluations have the metrics that are asked for, and it is known which of their values are better. Fails
+  // with InvalidArgument, which names the metrics that there are. `missing` says why there are no others.
+  absl::Status Check(absl::string_view missing = "") const;
 
   struct Verdict {
     bool best = false;       // better than every evaluation before
@@ -39,6 +41,8 @@ class Progress {
   bool ended() const { return patience_ > 0 && best_.waited >= patience_; }  // `patience` is at its end
   double rate_factor() const { return rate_factor_; }
   const std::string& best_metric() const { return best_.metric; }
+  // The metrics of evaluations, with what the options say of those that are followed.
+  const std::vector<KnownMetric>& metrics() const { return metrics_; }
   std::optional<double> best_value() const { return best_.value; }
   int64_t best_step() const { return best_.step; }
 
@@ -58,6 +62,7 @@ class Progress {
   // The best value of one metric, and how many evaluations have been no better since.
   struct Leader {
     std::string metric;  // empty: not followed
+    Better better = Better::kUnknown;
     std::optional<double> value;
     int64_t step = 0, waited = 0;
 
@@ -68,9 +73,11 @@ class Progress {
     absl::Status Read(absl::string_view prefix, const std::map<std::string, std::string>& metadata);
     bool WasKept(absl::string_view prefix, const std::map<std::string, std::string>& metadata) const;
   };
-  static absl::Status CheckMetric(absl::string_view option, const Leader& leader,
-                                  absl::Span<const std::string> metrics);
+  Leader Follow(const std::string& metric);
+  absl::Status CheckMetric(absl::string_view option, const Leader& leader, absl::string_view missing) const;
+  std::string NamesOfMetrics() const;
 
+  std::vector<KnownMetric> metrics_;
   Leader best_, plateau_;
   int64_t patience_ = 0;  // 0: without end
   int64_t plateau_patience_ = 0;

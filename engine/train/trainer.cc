@@ -53,10 +53,10 @@ absl::Status Trainer::Start() {
     SNUG_ASSIGN_OR_RETURN(evaluator_,
                           Evaluator::Create(network_, *session_, training_programs, data_.evaluation, loading));
   }
-  progress_ = std::make_unique<Progress>(*training_);
-  SNUG_RETURN_IF_ERROR(progress_->Check(evaluator_ == nullptr
-                                            ? std::vector<std::string>()
-                                            : MetricNames(network_, session_->program(training_programs))));
+  std::vector<KnownMetric> metrics;
+  if (evaluator_ != nullptr) metrics = KnownMetrics(network_, evaluator_->first_program());
+  progress_ = std::make_unique<Progress>(*training_, std::move(metrics));
+  SNUG_RETURN_IF_ERROR(progress_->Check());
   loading.batch = batch();
   if (const proto::Text& text = training_->data().text(); text.has_rows() && text.rows() != loading.batch) {
     return absl::InvalidArgumentError(absl::StrCat("text: rows: expected the samples of a batch, ", loading.batch,
@@ -172,6 +172,10 @@ absl::StatusOr<std::vector<Compiled>> Trainer::CompileEvaluation(const Compiled&
     if (of_averages) SNUG_RETURN_IF_ERROR(Evaluator::ReadAverages(trained, &one));
   }
   return evaluating;
+}
+
+std::vector<KnownMetric> Trainer::metrics() const {
+  return evaluator_ == nullptr ? KnownMetrics(network_, session_->program(0)) : progress_->metrics();
 }
 
 int64_t Trainer::staging_bytes() const {

@@ -136,6 +136,8 @@ class Trainer {
   absl::Status ResumeProgress(const std::map<std::string, std::string>& metadata) {
     return progress_->Restore(metadata);
   }
+  // The metrics of evaluations, or, without data for these, those of steps.
+  std::vector<KnownMetric> metrics() const;
   void BeginProgressAnew(bool best_counts) { progress_->BeginAnew(best_counts); }
   // Whether nothing is left to do: all steps, or as many as `training.best.patience` lets it do.
   bool finished() const { return step_ >= steps_ || progress_->ended(); }

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import struct
 import unittest
 
@@ -75,6 +76,35 @@ class BestTest(SnugTest):
         self.assertEqual(self.rates(), expected)
         if factor < 1:
             self.assertIn("of the schedule's from now on", done.stdout)
+
+    def test_of_an_error_the_least_is_best(self):
+        model = self.write("fit.pbtxt", """name: "fit"
+input { name: "features" shape { dim: 2 } }
+input { name: "label" shape { dim: 1 } }
+layer { name: "out" input: "features" dense { units: 1 } }
+layer { name: "loss" input: "out" input: "label" mean_squared_error {} }
+layer { name: "l1" input: "out" input: "label" l1_loss {} }
+layer { name: "size" input: "out" reduce_mean {} }
+objective: "loss"
+output: ["l1", "size"]
+""")
+        table = self.write("fit.csv", "a,b,y\n" + "".join(f"{i % 7},{i % 5},{i % 7 - 2 * (i % 5)}\n" for i in range(200)))
+        train = ("train", model, "--data=csv", f"--data-csv-file={table}", "--batch=20", "--steps=20", "--evaluate-every=2",
+                 "--learning-rate=0.02", "--threads=1", f"--output={self.folder / 'run'}")
+        said = json.loads(self.run_snug(*train, "--best-metric=l1", "--json").stdout)
+        errors = {line["step"]: line["l1"] for line in self.evaluations()}
+        self.assertGreater(len(set(errors.values())), 5)
+        self.assertEqual(said["best"]["value"], min(errors.values()))
+        self.assertEqual(errors[said["best"]["step"]], min(errors.values()))
+        record = json.loads((self.folder / "run/run.json").read_text())
+        self.assertEqual(record["metrics"], {"loss": "least", "l1": "least", "size": "unknown"})
+        self.assertIn('training.best.metric: of "size" it is not known whether the least or the most is best',
+                      self.run_snug(*train, "--best-metric=size", code=2).stderr)
+        for direction, best in (("least", min), ("most", max)):
+            shutil.rmtree(self.folder / "run")
+            said = json.loads(self.run_snug(*train, f"--best-metric=size:{direction}", "--json").stdout)
+            self.assertEqual(said["best"]["value"], best(line["size"] for line in self.evaluations()))
+            self.assertEqual(json.loads((self.folder / "run/run.json").read_text())["metrics"]["size"], direction)
 
     def test_mistakes(self):
         for arguments, expected in [

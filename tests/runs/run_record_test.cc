@@ -22,7 +22,8 @@ TEST(RunRecord, IsReadAsItWasWritten) {
                           .state_bytes = 1,
                           .step_bytes = 2,
                           .options = {{"optimizer", "sgd"}, {"data-mean", "0.1,0.2"}},
-                          .changes = {{.step = 3, .name = "batch", .before = "32", .after = "16"}}};
+                          .changes = {{.step = 3, .name = "batch", .before = "32", .after = "16"}},
+                          .metrics = {{"l1", Better::kLess}, {"size", Better::kUnknown}}};
   ASSERT_TRUE(written.WriteTo(folder).ok());
   const absl::StatusOr<RunRecord> read = RunRecord::ReadFrom(folder);
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -44,6 +45,20 @@ TEST(RunRecord, ALaterVersionsIsRead) {
   ASSERT_TRUE(record.ok()) << record.status().message();
   EXPECT_EQ(record->batch, 3);
   EXPECT_EQ(record->state, "paused");
+}
+
+TEST(RunRecord, WhichValuesOfAMetricAreBetterIsKnownByWhatItSaysOrElseByName) {
+  const auto record =
+      RunRecord::Parse(R"({"metrics": {"l1": "least", "accuracy": "unknown", "f1": "most", "new": "middle"}})");
+  ASSERT_TRUE(record.ok()) << record.status().message();
+  EXPECT_EQ(record->BetterOf("l1"), Better::kLess);
+  EXPECT_EQ(record->BetterOf("accuracy"), Better::kUnknown);
+  EXPECT_EQ(record->BetterOf("f1"), Better::kMore);
+  EXPECT_EQ(record->BetterOf("new"), Better::kUnknown);
+  EXPECT_EQ(record->BetterOf("loss"), Better::kLess);
+  EXPECT_EQ(RunRecord().BetterOf("accuracy"), Better::kMore);
+  EXPECT_EQ(RunRecord().BetterOf("l1"), Better::kUnknown);
+  EXPECT_FALSE(RunRecord::Parse(R"({"metrics": {"l1": 3}})").ok());
 }
 
 TEST(RunRecord, NumbersThatNoTrainingHasAreRefused) {

@@ -199,7 +199,8 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                       .batch = trainer->batch(),
                       .steps_per_epoch = trainer->steps_per_epoch(),
                       .log_every = training.log_every(),
-                      .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes()}));
+                      .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes(),
+                      .metrics = trainer->metrics()}));
   runs::RunRecord record =
       DescribeRun(*trainer, given, f.training.run, f.training.compile, f.training.memory, f.training.init_from, output);
   record.changes = checkpoints.changes();

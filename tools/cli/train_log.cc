@@ -67,9 +67,11 @@ CurvePanel& TrainLog::PanelOf(const std::string& metric) {
   for (CurvePanel& panel : panels_) {
     if (panel.title == metric) return panel;
   }
-  panels_.push_back({.title = metric,
-                     .series = {{.name = "training", .faint = true}, {.name = "evaluation"}},
-                     .falls = metric == "loss"});
+  const bool falls = std::any_of(options_.metrics.begin(), options_.metrics.end(), [&](const KnownMetric& one) {
+    return one.name == metric && one.better == Better::kLess;
+  });
+  panels_.push_back(
+      {.title = metric, .series = {{.name = "training", .faint = true}, {.name = "evaluation"}}, .falls = falls});
   return panels_.back();
 }
 

@@ -26,6 +26,7 @@ class TrainLog {
     std::vector<OptionChange> changes = {};  // of options on the way, those after that step too
     int64_t batch = 1, steps_per_epoch = 1, log_every = 0;
     int64_t memory_bytes = 0;
+    std::vector<KnownMetric> metrics = {};
   };
   static absl::StatusOr<std::unique_ptr<TrainLog>> Open(const Options& options);
   ~TrainLog();

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kMostRecordBytes = 1 << 20;
 constexpr size_t kMostOptions = 1000;                 // many more than there are flags
+constexpr size_t kMostMetrics = 1000;                 // as many as are read of a line of metrics.jsonl
 constexpr int64_t kLargestNumber = int64_t{1} << 53;  // as large as JavaScript counts; sums of two fit as well
 
 absl::Status ReadOptions(checkpoint::JsonReader& json, std::vector<std::pair<std::string, std::string>>* options) {
@@ -30,7 +31,27 @@ absl::Status ReadOptions(checkpoint::JsonReader& json, std::vector<std::pair<std
   }
 }
 
+absl::Status ReadMetrics(checkpoint::JsonReader& json, std::vector<KnownMetric>* metrics) {
+  SNUG_RETURN_IF_ERROR(json.BeginObject());
+  std::string key;
+  for (;;) {
+    SNUG_ASSIGN_OR_RETURN(const bool more, json.NextKey(&key));
+    if (!more) return absl::OkStatus();
+    if (metrics->size() == kMostMetrics) return json.Error(absl::StrCat("expected at most ", kMostMetrics, " metrics"));
+    SNUG_ASSIGN_OR_RETURN(const std::string better, json.String());
+    metrics->push_back({key, ParseBetter(better).value_or(Better::kUnknown)});
+  }
+}
+
 }  // namespace
+
+Better RunRecord::BetterOf(const std::string& metric) const {
+  for (const KnownMetric& one : metrics) {
+    if (one.name == metric) return one.better;
+  }
+  if (metric == "loss") return Better::kLess;
+  return metric == "accuracy" ? Better::kMore : Better::kUnknown;
+}
 
 std::string RunRecord::ToJson() const {
   Json json;
@@ -44,6 +65,11 @@ std::string RunRecord::ToJson() const {
   if (!changes.empty()) {
     json.Key("changes");
     WriteChanges(changes, json);
+  }
+  if (!metrics.empty()) {
+    json.Key("metrics").Object();
+    for (const KnownMetric& one : metrics) json.Key(one.name).String(Name(one.better));
+    json.End();
   }
   json.End();
   return json.text() + "\n";
@@ -65,11 +91,12 @@ absl::StatusOr<RunRecord> RunRecord::Parse(absl::string_view text) {
   for (;;) {
     SNUG_ASSIGN_OR_RETURN(const bool more, json.NextKey(&key));
     if (!more) break;
-    bool known = key == "options" || key == "changes";
+    bool known = key == "options" || key == "changes" || key == "metrics";
     if (key == "options") SNUG_RETURN_IF_ERROR(ReadOptions(json, &record.options));
     if (key == "changes") {
       SNUG_ASSIGN_OR_RETURN(record.changes, ReadChanges(json));
     }
+    if (key == "metrics") SNUG_RETURN_IF_ERROR(ReadMetrics(json, &record.metrics));
     for (const auto& [name, to] : texts) {
       if (name != key) continue;
       SNUG_ASSIGN_OR_RETURN(*to, json.String());

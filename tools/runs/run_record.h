@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/train/metric_direction.h"
 #include "engine/train/option_change.h"
 #include "engine/train/run_folder.h"
 
@@ -24,6 +25,10 @@ struct RunRecord {
   int64_t state_bytes = 0, step_bytes = 0;
   std::vector<std::pair<std::string, std::string>> options;  // as flags name them; those at their defaults are left out
   std::vector<OptionChange> changes;                         // of them, where the training went on
+  std::vector<KnownMetric> metrics;                          // which of their values are better
+
+  // Of metrics that it does not name, as those of older versions, the name says it, or nothing does.
+  Better BetterOf(const std::string& metric) const;
 
   std::string ToJson() const;
   // What it does not know is passed over. The error says at which byte what was expected.

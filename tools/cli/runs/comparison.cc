@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <cmath>
@@ -93,9 +94,9 @@ Comparison::Comparison(std::vector<ComparedRun> compared) : runs_(std::move(comp
     const int64_t all = one.run->record().has_value() ? one.run->record()->steps : 0;
     steps.push_back(all > one.run->step() ? absl::StrCat(one.run->step(), " of ", all) : absl::StrCat(one.run->step()));
   }
-  AddColumn("run", Better::kNeither, none, names);
-  AddColumn("state", Better::kNeither, none, states);
-  AddColumn("steps", Better::kNeither, none, steps);
+  AddColumn("run", Better::kUnknown, none, names);
+  AddColumn("state", Better::kUnknown, none, states);
+  AddColumn("steps", Better::kUnknown, none, steps);
   columns_.back().number = true;
   for (const RunFollower::Kind kind : {RunFollower::Kind::kTraining, RunFollower::Kind::kEvaluation}) {
     for (const std::string& metric : MetricsOfAll(runs_, kind)) AddMetric(metric, kind);
@@ -112,17 +113,17 @@ Comparison::Comparison(std::vector<ComparedRun> compared) : runs_(std::move(comp
     speed_texts[i] = absl::StrFormat("%.0f", *speeds[i]);
   }
   AddColumn("samples/s", Better::kMore, speeds, speed_texts);
-  AddColumn("memory", Better::kNeither, none, memory);
+  AddColumn("memory", Better::kUnknown, none, memory);
   columns_.back().number = true;
   FindOptions();
 }
 
 void Comparison::AddColumn(const std::string& title, Better better, const std::vector<std::optional<double>>& values,
                            const std::vector<std::string>& texts) {
-  columns_.push_back({.title = title, .number = better != Better::kNeither});
+  columns_.push_back({.title = title, .number = better != Better::kUnknown, .better = better});
   std::optional<double> best, worst;
   for (const std::optional<double>& value : values) {
-    if (!value.has_value() || better == Better::kNeither) continue;
+    if (!value.has_value() || better == Better::kUnknown) continue;
     const bool first = !best.has_value();
     if (first || (better == Better::kLess ? *value < *best : *value > *best)) best = value;
     if (first || (better == Better::kLess ? *value > *worst : *value < *worst)) worst = value;
@@ -134,7 +135,7 @@ void Comparison::AddColumn(const std::string& title, Better better, const std::v
 }
 
 void Comparison::AddMetric(const std::string& metric, RunFollower::Kind kind) {
-  const Better better = metric == "loss" ? Better::kLess : Better::kMore;
+  const Better better = BetterOf(metric);
   std::vector<std::optional<double>> last(runs_.size()), best(runs_.size());
   std::vector<std::string> last_texts(runs_.size()), best_texts(runs_.size());
   for (size_t i = 0; i < runs_.size(); ++i) {
@@ -149,12 +150,39 @@ void Comparison::AddMetric(const std::string& metric, RunFollower::Kind kind) {
     best[i] = extreme->value;
     best_texts[i] = absl::StrFormat("%s at %d", ShortNumber(extreme->value), extreme->step);
   }
-  if (kind == RunFollower::Kind::kTraining) {
-    AddColumn(absl::StrCat("training ", metric), better, last, last_texts);
-  } else {
-    AddColumn(metric, better, last, last_texts);
-    AddColumn(absl::StrCat("best ", metric), better, best, best_texts);
+  const bool training = kind == RunFollower::Kind::kTraining;
+  AddColumn(training ? absl::StrCat("training ", metric) : metric, better, last, last_texts);
+  columns_.back().number = true;
+  columns_.back().metric = metric;
+  if (training || better == Better::kUnknown) return;
+  AddColumn(absl::StrCat("best ", metric), better, best, best_texts);
+  columns_.back().metric = metric;
+}
+
+Better Comparison::BetterOf(const std::string& metric) const {
+  std::optional<Better> found;
+  for (const ComparedRun& one : runs_) {
+    const bool there = one.run->Find(RunFollower::Kind::kTraining, metric) != nullptr ||
+                       one.run->Find(RunFollower::Kind::kEvaluation, metric) != nullptr;
+    if (!there) continue;
+    const Better better = one.run->record().value_or(runs::RunRecord()).BetterOf(metric);
+    if (found.has_value() && *found != better) return Better::kUnknown;
+    found = better;
   }
+  return found.value_or(Better::kUnknown);
+}
+
+std::string Comparison::WhatIsBest() const {
+  std::vector<std::string> parts;
+  for (const Better better : {Better::kLess, Better::kMore}) {
+    std::vector<std::string> names;
+    for (const Column& column : columns_) {
+      const std::string& name = column.metric.empty() ? column.title : column.metric;
+      if (column.better == better && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    if (!names.empty()) parts.push_back(absl::StrCat("the ", Name(better), " of ", absl::StrJoin(names, ", ")));
+  }
+  return absl::StrJoin(parts, "; ");
 }
 
 void Comparison::FindOptions() {
@@ -201,7 +229,7 @@ std::string Comparison::ToText() const {
     }
   }
   std::string text = TextTable(table, right);
-  if (marked) absl::StrAppend(&text, "* the best: the least loss, the most of any other\n");
+  if (marked) absl::StrAppend(&text, "* the best: ", Printable(WhatIsBest()), "\n");
   for (const ComparedRun& one : runs_) {
     for (const OptionChange& change : ChangesOf(*one.run)) {
       absl::StrAppend(&text, one.name, ": changed after step ", change.step, ": ", Printable(change.ToString()), "\n");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/train/metric_direction.h"
 #include "tools/runs/run_follower.h"
 
 namespace snug::core::cli {
@@ -23,6 +24,8 @@ class Comparison {
   struct Column {
     std::string title;
     bool number = false;
+    std::string metric = {};  // empty: of none
+    Better better = Better::kUnknown;
   };
   struct Cell {
     std::string text;   // empty: the run has none
@@ -46,10 +49,13 @@ class Comparison {
   std::string ToPage() const;
 
  private:
-  enum class Better : uint8_t { kLess, kMore, kNeither };
   void AddColumn(const std::string& title, Better better, const std::vector<std::optional<double>>& values,
                  const std::vector<std::string>& texts);
   void AddMetric(const std::string& metric, runs::RunFollower::Kind kind);
+  // Unknown where the runs do not agree, as where an output of the same name is another number in each.
+  Better BetterOf(const std::string& metric) const;
+  // "the least of loss; the most of accuracy, samples/s": what the marks of the best go by.
+  std::string WhatIsBest() const;
   void FindOptions();
 
   std::vector<ComparedRun> runs_;

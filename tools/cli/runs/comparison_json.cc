@@ -1,3 +1,6 @@
+#include <set>
+#include <string>
+
 #include "engine/base/text/json.h"
 #include "engine/base/text/printable.h"
 #include "tools/cli/runs/comparison.h"
@@ -14,8 +17,9 @@ void WriteExtreme(const std::optional<runs::ThinCurve::Extreme>& extreme, const 
   json.Key(key).Number(extreme->value).Key(key == std::string("least") ? "least_at" : "most_at").Number(extreme->step);
 }
 
-// {"training": {"loss": {"last": .., "least": .., "least_at": ..}, ...}, "evaluation": ...}
+// {"training": {"loss": {"last": .., "least": .., "least_at": .., "better": "least"}, ...}, "evaluation": ...}
 void WriteResults(const RunFollower& run, Json& json) {
+  const runs::RunRecord record = run.record().value_or(runs::RunRecord());
   for (const RunFollower::Kind kind : {RunFollower::Kind::kTraining, RunFollower::Kind::kEvaluation}) {
     json.Key(KindName(kind)).Object();
     for (const RunFollower::Curve& curve : run.curves()) {
@@ -25,6 +29,7 @@ void WriteResults(const RunFollower& run, Json& json) {
       if (kind == RunFollower::Kind::kTraining && end.has_value()) json.Key("mean_at_end").Number(*end);
       WriteExtreme(curve.points.least(), "least", json);
       WriteExtreme(curve.points.most(), "most", json);
+      json.Key("better").String(Name(record.BetterOf(curve.metric)));
       json.End();
     }
     json.End();
@@ -105,7 +110,13 @@ std::string Comparison::ToPage() const {
   }
   json.End();
   WriteOptions(*this, "options", json);
-  json.End();
+  json.Key("best").String(Printable(WhatIsBest())).Key("falls").Array();
+  std::set<std::string> falls;
+  for (const Column& column : columns_) {
+    if (!column.metric.empty() && column.better == Better::kLess) falls.insert(column.metric);
+  }
+  for (const std::string& metric : falls) json.String(metric);
+  json.End().End();
   return ComparePage(json.text());
 }
 

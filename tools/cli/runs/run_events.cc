@@ -68,7 +68,13 @@ std::string RunEvents::State() const {
   json.Key("state_bytes").Number(record.state_bytes).Key("step_bytes").Number(record.step_bytes);
   json.Key("changes");
   WriteChanges(record.changes, json);
-  json.End();
+  json.Key("falls").Array();
+  for (const runs::RunFollower::Curve& curve : follower_.curves()) {
+    const bool measured =
+        curve.kind == runs::RunFollower::Kind::kTraining || curve.kind == runs::RunFollower::Kind::kEvaluation;
+    if (measured && record.BetterOf(curve.metric) == Better::kLess) json.String(curve.metric);
+  }
+  json.End().End();
   return json.text();
 }
 

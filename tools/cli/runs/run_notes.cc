@@ -86,7 +86,8 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
                          .steps = trainer.steps(),
                          .steps_per_epoch = trainer.steps_per_epoch(),
                          .state_bytes = session.state_bytes(),
-                         .step_bytes = session.step_bytes()};
+                         .step_bytes = session.step_bytes(),
+                         .metrics = trainer.metrics()};
   proto::Training training = given.training;
   Override(memory.given, training.mutable_memory());
   const proto::Memory about_memory = training.memory();

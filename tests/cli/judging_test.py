@@ -97,6 +97,12 @@ class PointsTest(SnugTest):
         self.assertAlmostEqual(found["metrics"]["loss"], loss, places=5)
         self.assertEqual(got["accuracy"], sum(l == p for l, p in zip(judged, predicted)) / len(judged))
         self.assertAlmostEqual(found["metrics"]["accuracy"], got["accuracy"], places=6)
+        if classes > 5:  # the label is among the five highest scores; of equal ones the lower class comes first
+            ranks = [sorted(range(classes), key=lambda c: (-row[c], c)).index(label) for label, row in zip(judged, scores)]
+            self.assertEqual(got["top5_accuracy"], sum(rank < 5 for rank in ranks) / len(judged))
+            self.assertLess(got["accuracy"], got["top5_accuracy"])
+        else:
+            self.assertNotIn("top5_accuracy", got)
         # The training's last evaluation has left the same.
         left = json.loads((self.folder / "run/confusion.json").read_text())
         self.assertEqual((left["rows"], left["right"], left["classes"]), (len(judged), sum(l == p for l, p in zip(judged, predicted)), classes))
@@ -109,6 +115,18 @@ class PointsTest(SnugTest):
 class JudgingTest(PointsTest):
     def test_several_classes(self):
         self.check(4, [0, 1, 2, 3])
+
+    def test_more_than_five_classes_have_a_top_5(self):
+        arguments, got = self.check(7, list(range(7)), rows=(120, 200))
+        page = self.folder / "report.html"
+        self.run_snug("eval", *arguments, f"--report={page}")
+        if browser.MISSING:
+            return
+        with browser.Browser() as window:
+            window.open(f"file://{page}")
+            shown = window.run("return [...document.querySelectorAll('#facts div')].map(d => d.textContent)")
+            self.assertIn("top-5 accuracy" + format(got["top5_accuracy"], ".5g"), shown)
+            self.assertEqual(window.complaints(), [])
 
     def test_classes_that_never_occur(self):
         _, got = self.check(5, [0, 2, 3])
@@ -152,6 +170,7 @@ class JudgingTest(PointsTest):
         arguments, got = self.check(30, list(range(30)), rows=(200, 300))
         said = self.run_snug("eval", *arguments).stdout
         self.assertIn("These are the 20 of 30 classes with the lowest F1.", said)
+        self.assertIn(f"\ntop-5 accuracy {got['top5_accuracy']:.4f}: so many rows have their label among the 5 highest scores.\n", said)
         self.assertIn("most frequent confusions", said)
         label, predicted, count = got["confusions"][0]
         self.assertIn(f"  {label} taken for {predicted}: {count} of ", said)

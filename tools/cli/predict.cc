@@ -148,7 +148,8 @@ class Predictor {
         sample.values.push_back({&types_[i].type, batch[i].data + s * types_[i].type.size_bytes()});
       }
       for (int64_t row = 0; scores.has_value() && row < rows_->rows_per_sample(); ++row) {
-        const Prediction p = PredictionOf(rows_->Read(*scores, s * rows_->rows_per_sample() + row));
+        rows_->Read(*scores, s * rows_->rows_per_sample() + row, &logits_);
+        const Prediction p = PredictionOf(logits_);
         sample.told.push_back({p.best, p.probability(p.largest)});
       }
       writer_->Write(sample);
@@ -174,6 +175,7 @@ class Predictor {
   const Dataset& dataset_;
   std::vector<PredictionTable::Value> types_;
   std::optional<ScoreReader> rows_;
+  std::vector<double> logits_;  // of a row
   bool files_ = false;
   std::unique_ptr<PredictionWriter> writer_;
   int64_t samples_ = 0;

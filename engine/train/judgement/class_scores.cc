@@ -214,32 +214,40 @@ absl::StatusOr<ScoreReader> ScoreReader::Create(const ClassScores& scores, const
   return rows;
 }
 
-std::vector<double> ScoreReader::Read(const ValueView& view, int64_t row) const {
-  std::vector<double> logits = LoadNumbers({&row_, view.data + row * stride_ * SizeOf(row_.dtype)});
+void ScoreReader::Read(const ValueView& view, int64_t row, std::vector<double>* logits) const {
+  const std::byte* const data = view.data + row * stride_ * SizeOf(row_.dtype);
+  if (row_.dtype == DType::kFloat32) {
+    const auto* const numbers = reinterpret_cast<const float*>(data);
+    logits->assign(numbers, numbers + row_.num_elements());
+  } else {
+    *logits = LoadNumbers({&row_, const_cast<std::byte*>(data)});
+  }
   if (binary_) {
-    const double yes = logits[0];
-    if (probabilities_) return {std::log(1 - yes), std::log(yes)};
-    return {0, yes};
+    const double yes = (*logits)[0];
+    *logits = probabilities_ ? std::vector<double>{std::log(1 - yes), std::log(yes)} : std::vector<double>{0, yes};
+  } else if (probabilities_) {
+    for (double& number : *logits) number = std::log(number);
   }
-  if (probabilities_) {
-    for (double& number : logits) number = std::log(number);
-  }
-  return logits;
 }
 
 double Prediction::probability(double logit) const { return std::exp(-cross_entropy(logit)); }
 
-Prediction PredictionOf(const std::vector<double>& logits) {
-  Prediction p{.best = 0, .largest = logits[0], .log_sum = 0};
+Prediction LargestOf(const std::vector<double>& logits) {
+  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+  Prediction p{.best = 0, .largest = logits[0], .log_sum = kNothing};
+  bool numbers = true;
   for (size_t c = 0; c < logits.size(); ++c) {
-    if (std::isnan(logits[c])) {
-      constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-      return {.best = -1, .largest = kNothing, .log_sum = kNothing};
-    }
+    numbers = numbers && !std::isnan(logits[c]);
     if (logits[c] <= p.largest) continue;
     p.largest = logits[c];
     p.best = static_cast<int64_t>(c);
   }
+  return numbers ? p : Prediction{.best = -1, .largest = kNothing, .log_sum = kNothing};
+}
+
+Prediction PredictionOf(const std::vector<double>& logits) {
+  Prediction p = LargestOf(logits);
+  if (p.best < 0) return p;
   double sum = 0;
   for (const double logit : logits) sum += std::exp(logit - p.largest);
   p.log_sum = std::log(sum);

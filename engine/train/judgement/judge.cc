@@ -31,7 +31,21 @@ bool Worse(const Judgement::Sample& a, const Judgement::Sample& b) {
   return a.index < b.index;
 }
 
+bool IsInTop(const std::vector<double>& logits, int64_t label) {
+  const double its = logits[static_cast<size_t>(label)];
+  int64_t above = 0;
+  for (size_t c = 0; c < logits.size(); ++c) {
+    above += !(logits[c] <= its) || (static_cast<int64_t>(c) < label && logits[c] == its) ? 1 : 0;
+  }
+  return above < Judgement::kTop;
+}
+
 }  // namespace
+
+double Judgement::top_accuracy() const {
+  if (!in_top.has_value()) return kNan;
+  return static_cast<double>(*in_top) / static_cast<double>(confusion.rows());
+}
 
 absl::StatusOr<std::unique_ptr<Judge>> Judge::Create(const ClassScores& scores, const Program& program,
                                                      const Options& options) {
@@ -59,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Judge>> Judge::Create(const ClassScores& scores, 
   judge->result_.binary = rows.classes() == 2;
   judge->result_.rows_per_sample = rows.rows_per_sample();
   if (options.by_class) judge->ranked_.resize(static_cast<size_t>(rows.classes()));
+  if (options.by_class && rows.classes() > Judgement::kTop) judge->result_.in_top = 0;
   return judge;
 }
 
@@ -124,13 +139,13 @@ absl::Status Judge::AfterRun(Program& program) {
         continue;
       }
       SNUG_ASSIGN_OR_RETURN(const int64_t label, LabelOf(number, row));
-      const std::vector<double> logits = rows_.Read(view, row);
-      const Prediction prediction = PredictionOf(logits);
-      const double loss = prediction.cross_entropy(logits[static_cast<size_t>(label)]);
+      rows_.Read(view, row, &logits_);
+      const Prediction prediction = options_.likelihood ? PredictionOf(logits_) : LargestOf(logits_);
+      const double loss = prediction.cross_entropy(logits_[static_cast<size_t>(label)]);
       if (counted++ == 0) {
         judged.label = label;
         judged.predicted = prediction.best;
-        judged.label_probability = prediction.probability(logits[static_cast<size_t>(label)]);
+        judged.label_probability = prediction.probability(logits_[static_cast<size_t>(label)]);
         judged.predicted_probability = prediction.probability(prediction.largest);
       }
       judged.cross_entropy += loss;
@@ -138,10 +153,11 @@ absl::Status Judge::AfterRun(Program& program) {
       ++counted_;
       if (!options_.by_class) continue;
       result_.confusion.Add(label, prediction.best);
+      if (result_.in_top.has_value()) *result_.in_top += IsInTop(logits_, label) ? 1 : 0;
       if (prediction.best == Confusion::kNone && result_.areas_missing.empty()) {
         GiveUpAreas(absl::StrCat("sample ", judged.index, " has scores that are no numbers"));
       }
-      if (prediction.best != Confusion::kNone) Rank(logits, label, judged.index);
+      if (prediction.best != Confusion::kNone) Rank(logits_, label, judged.index);
     }
     if (counted == 0) continue;
     judged.cross_entropy /= static_cast<double>(counted);

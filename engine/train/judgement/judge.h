@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,13 +36,19 @@ struct Judgement {
   bool binary = false;         // there are two classes, the second of which is what is looked for
   int64_t rows_per_sample = 1;
   Confusion confusion{0};
-  int64_t ignored = 0;          // rows whose label leaves them out
-  double cross_entropy = 0;     // mean of -log p(label) over the rows
+  int64_t ignored = 0;       // rows whose label leaves them out
+  double cross_entropy = 0;  // mean of -log p(label) over the rows; NaN where that is not asked for
+  // Of more than so many classes, how many of the rows have their label among the so many highest scores, as the op
+  // top_k_accuracy counts it.
+  static constexpr int64_t kTop = 5;
+  std::optional<int64_t> in_top;
   std::vector<double> areas;    // under each class's ROC curve; NaN: a class has all rows, or none
   double mean_area = 0;         // of those that are numbers; NaN: none is
   std::string areas_missing;    // why there are no areas; empty: there are
   std::vector<RocPoint> curve;  // of the second of two classes; thresholds are probabilities, the first is infinite
   std::vector<Sample> worst;    // the worst first
+
+  double top_accuracy() const;  // NaN where it is not counted, or there are no rows
 };
 
 class Judge {
@@ -53,7 +60,9 @@ class Judge {
   struct Options {
     bool by_class = true;  // without it, only the cross-entropy is taken: of any number of classes
     bool areas = true;     // without it, classes are not ranked, so nothing is kept of the rows
-    int64_t worst = 0;     // how many samples are listed
+    // Without it, there is no cross-entropy, of rows or of samples, and no logarithm of each score.
+    bool likelihood = true;
+    int64_t worst = 0;  // how many samples are listed
     int64_t most_ranked = kMostRanked;
   };
   // `program` is any of those that will run; they may differ only in the batch. Fails with InvalidArgument if scores
@@ -66,6 +75,9 @@ class Judge {
   // Fails with InvalidArgument at a label that is no class.
   absl::Status AfterRun(Program& program);
   Judgement Finish();
+
+  int64_t classes() const { return rows_.classes(); }
+  int64_t rows_per_sample() const { return rows_.rows_per_sample(); }
 
  private:
   Judge(const ClassScores& scores, const Options& options, const ScoreReader& rows, bool real_labels)
@@ -83,6 +95,7 @@ class Judge {
   const bool real_labels_;  // labels are real numbers, 0 or 1
   Judgement result_;
   std::vector<double> labels_;  // of the batch
+  std::vector<double> logits_;  // of the row
   int64_t samples_ = 0;
   int64_t counted_ = 0;       // rows
   double cross_entropy_ = 0;  // summed over them

@@ -165,6 +165,12 @@ TEST(ClassScores, OfTokensAreALanguageModels) {
   }
 }
 
+std::vector<double> RowOf(const ScoreReader& reader, const ValueView& view, int64_t row) {
+  std::vector<double> logits;
+  reader.Read(view, row, &logits);
+  return logits;
+}
+
 TEST(ScoreReader, ReadRowsOfAnyShape) {
   const std::vector<float> numbers = {1, 2, 3, 9, 4, 5, 6, 9};
   const ValueType type{.dtype = DType::kFloat32, .shape = {1, 2, 4}, .layout = {}};
@@ -174,7 +180,7 @@ TEST(ScoreReader, ReadRowsOfAnyShape) {
   ASSERT_TRUE(rows.ok()) << rows.status().message();
   EXPECT_EQ(rows->rows_per_sample(), 2);
   EXPECT_EQ(rows->classes(), 3);
-  EXPECT_EQ(rows->Read(view, 1), (std::vector<double>{4, 5, 6}));
+  EXPECT_EQ(RowOf(*rows, view, 1), (std::vector<double>{4, 5, 6}));
 
   const auto refused = [](const ClassScores& scores, const ValueType& of, int64_t batch) {
     return std::string(ScoreReader::Create(scores, of, batch).status().message());
@@ -196,9 +202,9 @@ TEST(ScoreReader, ThatSayNoOrYesHaveTwoClasses) {
   const auto logits = ScoreReader::Create({.scores = "s", .labels = "l"}, type, 2);
   ASSERT_TRUE(logits.ok());
   EXPECT_EQ(logits->classes(), 2);
-  EXPECT_EQ(logits->Read(view, 1), (std::vector<double>{0, 0.75}));
+  EXPECT_EQ(RowOf(*logits, view, 1), (std::vector<double>{0, 0.75}));
   const auto probabilities = ScoreReader::Create({.scores = "s", .labels = "l", .probabilities = true}, type, 2);
-  const Prediction p = PredictionOf(probabilities->Read(view, 1));
+  const Prediction p = PredictionOf(RowOf(*probabilities, view, 1));
   EXPECT_EQ(p.best, 1);
   EXPECT_DOUBLE_EQ(p.probability(p.largest), 0.75);
 }

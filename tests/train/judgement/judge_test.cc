@@ -273,5 +273,41 @@ TEST(Judge, LabelsThatDoNotGoWithTheScoresAreRefused) {
       "scores \"s\" float32[4, 3]: expected a class for each row of them as the labels, found \"label\" int32[4, 2]");
 }
 
+// Seven classes: the label's score is the largest, the fifth, the sixth, tied at the edge, beside a NaN, and a NaN.
+TEST(Judge, CountsLabelsAmongTheFiveHighestScores) {
+  const auto data = std::make_shared<Rows<int32_t>>(std::vector<std::vector<float>>{{9, 1, 2, 3, 4, 5, 6},
+                                                                                    {9, 8, 7, 6, 5, 4, 3},
+                                                                                    {9, 8, 7, 6, 5, 4, 3},
+                                                                                    {9, 8, 7, 6, 1, 1, 1},
+                                                                                    {9, 8, 7, 6, 1, 1, 1},
+                                                                                    {9, kNot, 7, 6, 5, 4, 3},
+                                                                                    {9, kNot, 7, 6, 5, 4, 3}},
+                                                    std::vector<int32_t>{0, 4, 5, 4, 5, 2, 1});
+  for (const bool likelihood : {true, false}) {
+    const auto judged = JudgeRows(Network(7, kClassifier), data, 3, {.likelihood = likelihood});
+    ASSERT_TRUE(judged.ok()) << judged.status().message();
+    EXPECT_EQ(judged->judgement.in_top, 4);
+    EXPECT_EQ(judged->judgement.top_accuracy(), 4.0 / 7);
+    EXPECT_EQ(judged->judgement.confusion.unpredicted(), 2);
+    EXPECT_EQ(std::isnan(judged->judgement.cross_entropy), true);  // one row is no number
+  }
+  const auto few = JudgeRows(Network(3, kClassifier), SixRows(), 2);
+  ASSERT_TRUE(few.ok()) << few.status().message();
+  EXPECT_FALSE(few->judgement.in_top.has_value());
+}
+
+TEST(Judge, WithoutLikelihoodsTheClassesAreTheSame) {
+  const auto with = JudgeRows(Network(3, kClassifier), SixRows(), 4);
+  const auto without = JudgeRows(Network(3, kClassifier), SixRows(), 4, {.likelihood = false});
+  ASSERT_TRUE(with.ok() && without.ok());
+  EXPECT_TRUE(std::isnan(without->judgement.cross_entropy));
+  EXPECT_EQ(without->judgement.areas[0], with->judgement.areas[0]);
+  for (int64_t label = 0; label < 3; ++label) {
+    for (int64_t c = -1; c < 3; ++c) {
+      EXPECT_EQ(without->judgement.confusion.Count(label, c), with->judgement.confusion.Count(label, c));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace snug::core

@@ -124,6 +124,10 @@ std::string JudgementText(const Judgement& judgement, const ClassNames& names) {
   text += "\n";
   if (confusion.rows() == 0) return text + "No row counts.\n";
   text += ClassTable(judgement, names);
+  if (judgement.in_top.has_value()) {
+    absl::StrAppendFormat(&text, "top-%d accuracy %.4f: so many rows have their label among the %d highest scores.\n",
+                          Judgement::kTop, judgement.top_accuracy(), Judgement::kTop);
+  }
   if (!judgement.areas_missing.empty()) absl::StrAppend(&text, "No AUC: ", judgement.areas_missing, ".\n");
   if (confusion.unpredicted() > 0) {
     absl::StrAppend(&text, confusion.unpredicted(),
@@ -143,6 +147,9 @@ void WriteJudgement(const Judgement& judgement, const ClassNames& names, Json& j
   json.Key("unpredicted").Number(confusion.unpredicted());
   json.Key("accuracy").Number(confusion.accuracy()).Key("cross_entropy").Number(judgement.cross_entropy);
   json.Key("precision").Number(means.precision).Key("recall").Number(means.recall).Key("f1").Number(means.f1);
+  if (judgement.in_top.has_value()) {
+    json.Key(absl::StrCat("top", Judgement::kTop, "_accuracy")).Number(judgement.top_accuracy());
+  }
   json.Key("auc").Number(judgement.mean_area);
   if (!judgement.areas_missing.empty()) json.Key("auc_missing").String(judgement.areas_missing);
   json.Key("each").Array();

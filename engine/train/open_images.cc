@@ -125,7 +125,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenUnlabelled(const ImageList& l
                                                               std::vector<std::string>* notes) {
   notes->push_back(absl::StrCat(list.entries.size(), " images, of which no labels are known: ", list.unlabelled));
   if (list.classes.empty()) {
-    notes->push_back("the checkpoint keeps no names of classes, so they are told by their numbers");
+    notes->emplace_back("the checkpoint keeps no names of classes, so they are told by their numbers");
   }
   return OpenImages(list, sample);
 }

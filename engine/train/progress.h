@@ -41,6 +41,7 @@ class Progress {
   bool ended() const { return patience_ > 0 && best_.waited >= patience_; }  // `patience` is at its end
   double rate_factor() const { return rate_factor_; }
   const std::string& best_metric() const { return best_.metric; }
+  const std::string& plateau_metric() const { return plateau_.metric; }
   // The metrics of evaluations, with what the options say of those that are followed.
   const std::vector<KnownMetric>& metrics() const { return metrics_; }
   std::optional<double> best_value() const { return best_.value; }

@@ -1,9 +1,11 @@
 #include "engine/train/trainer.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/train/non_finite.h"
@@ -54,9 +56,14 @@ absl::Status Trainer::Start() {
                           Evaluator::Create(network_, *session_, training_programs, data_.evaluation, loading));
   }
   std::vector<KnownMetric> metrics;
-  if (evaluator_ != nullptr) metrics = KnownMetrics(network_, evaluator_->first_program());
+  if (evaluator_ != nullptr) {
+    const Program& program = evaluator_->first_program();
+    metrics = KnownMetrics(network_, program);
+    judge_.Plan(program, evaluator_->SamplesIn(EvaluatedBatches()), metrics);
+    metrics.insert(metrics.end(), judge_.metrics().begin(), judge_.metrics().end());
+  }
   progress_ = std::make_unique<Progress>(*training_, std::move(metrics));
-  SNUG_RETURN_IF_ERROR(progress_->Check());
+  SNUG_RETURN_IF_ERROR(progress_->Check(absl::StrJoin(judge_.missing(), "; ")));
   loading.batch = batch();
   if (const proto::Text& text = training_->data().text(); text.has_rows() && text.rows() != loading.batch) {
     return absl::InvalidArgumentError(absl::StrCat("text: rows: expected the samples of a batch, ", loading.batch,
@@ -157,14 +164,9 @@ absl::StatusOr<std::vector<Compiled>> Trainer::CompileEvaluation(const Compiled&
   options.memory.plan_file.clear();                      // the saved plan is for the training step
   if (of_averages) options.stochastic_rounding = false;  // averages are float32
   if (options_.judges_classes) {
-    SNUG_ASSIGN_OR_RETURN(judged_scores_, FindClassScores(network_, /*scores=*/"", /*labels=*/""));
-    // The tokens of a language model are many, and nobody looks at which was taken for which.
-    if (judged_scores_.has_value() && judged_scores_->language) judged_scores_.reset();
+    SNUG_ASSIGN_OR_RETURN(judge_, TrainingJudge::Create(network_));
   }
-  if (judged_scores_.has_value()) {
-    options.fetch.push_back(judged_scores_->scores);
-    if (!judged_scores_->labels_are_fed) options.fetch.push_back(judged_scores_->labels);
-  }
+  for (std::string& name : judge_.Fetched()) options.fetch.push_back(std::move(name));
   SNUG_ASSIGN_OR_RETURN(
       std::vector<Compiled> evaluating,
       Evaluator::CompilePrograms(network_, locations_, registry_, options, trained.batch, data_.evaluation->size()));
@@ -190,6 +192,8 @@ absl::Status Trainer::Resume(int64_t step, const DataBegin& data) {
   FindLength();
   return absl::OkStatus();
 }
+
+int64_t Trainer::EvaluatedBatches() const { return training_->evaluate_batches() * micro_batches(); }
 
 double Trainer::next_rate() const { return base_rate_ * ScheduleFactor() * progress_->rate_factor(); }
 
@@ -293,27 +297,11 @@ absl::Status Trainer::NotFinite(int64_t part) {
 absl::StatusOr<Trainer::EvaluationReport> Trainer::Evaluate() {
   if (evaluator_ == nullptr) return absl::FailedPreconditionError("there are no data to evaluate with");
   EvaluationReport report{.step = step_};
-  std::unique_ptr<Judge> judge;
-  if (judged_scores_.has_value()) {
-    absl::StatusOr<std::unique_ptr<Judge>> made =
-        Judge::Create(*judged_scores_, evaluator_->first_program(), {.areas = false});
-    if (made.ok()) judge = *std::move(made);
-    if (!made.ok()) report.not_judged = std::string(made.status().message());
-  }
-  // Classes that cannot be judged are no reason to end a training.
-  const auto judged = [&](const absl::Status& status) {
-    if (status.ok()) return absl::OkStatus();
-    judge = nullptr;
-    report.not_judged = std::string(status.message());
-    return absl::OkStatus();
-  };
-  SNUG_ASSIGN_OR_RETURN(
-      report.evaluation,
-      evaluator_->Run(
-          training_->evaluate_batches() * micro_batches(),
-          {.before_run = [&](Program& p) { return judge ? judged(judge->BeforeRun(p)) : absl::OkStatus(); },
-           .after_run = [&](Program& p, int64_t) { return judge ? judged(judge->AfterRun(p)) : absl::OkStatus(); }}));
-  if (judge != nullptr) report.judgement = judge->Finish();
+  TrainingJudge::Evaluated judged;
+  SNUG_ASSIGN_OR_RETURN(report.evaluation, judge_.Run(*evaluator_, EvaluatedBatches(), &judged));
+  for (auto& metric : judged.metrics) report.evaluation.metrics.push_back(std::move(metric));
+  report.judgement = std::move(judged.judgement);
+  report.not_judged = std::move(judged.not_judged);
   return report;
 }
 

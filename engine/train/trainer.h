@@ -16,7 +16,7 @@
 #include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
 #include "engine/train/evaluator.h"
-#include "engine/train/judgement/judge.h"
+#include "engine/train/judgement/training_judge.h"
 #include "engine/train/progress.h"
 #include "engine/train/step_feed.h"
 
@@ -48,7 +48,8 @@ struct TrainerOptions {
   bool upload_ahead = true;
   // Whether Resume comes next. How many checkpoints there are for an average is for its caller to look at then.
   bool goes_on = false;
-  // Evaluations also tell what was taken for what, where the network scores classes (EvaluationReport::judgement).
+  // Evaluations also tell what was taken for what, where the network scores classes (EvaluationReport::judgement), and
+  // have the metrics that follow from that.
   bool judges_classes = false;
 };
 
@@ -73,9 +74,10 @@ class Trainer {
   };
   struct EvaluationReport {
     int64_t step = 0;  // how many steps were done before
+    // Behind the network's own metrics come those that judging them gives (TrainingJudge).
     Evaluator::Report evaluation;
     Progress::Verdict verdict;  // of evaluations in Run
-    // What was taken for what, without areas and samples; nothing where classes are not judged.
+    // What was taken for what, without samples; nothing where classes are not judged.
     std::optional<Judgement> judgement = {};
     std::string not_judged = {};  // why not, where the network scores classes and they were to be judged
   };
@@ -153,8 +155,8 @@ class Trainer {
   absl::StatusOr<EvaluationReport> Evaluate();
   // What evaluations run with; null where there are no data for it.
   const Evaluator* evaluator() const { return evaluator_.get(); }
-  // The scores whose classes they tell apart, if they do.
-  const std::optional<ClassScores>& judged_scores() const { return judged_scores_; }
+  // What they judge beside the network's metrics; nothing unless TrainerOptions::judges_classes.
+  const TrainingJudge& judge() const { return judge_; }
 
   int64_t steps() const { return steps_; }
   int64_t steps_per_epoch() const { return loader_->batches_per_epoch(); }
@@ -174,6 +176,7 @@ class Trainer {
   absl::StatusOr<std::vector<Compiled>> CompileEvaluation(const Compiled& trained, bool of_averages);
   absl::Status CheckAverage() const;
   LoaderOptions Loading() const;
+  int64_t EvaluatedBatches() const;  // at most so many of the evaluator's; 0: all
   int64_t BatchOf(int64_t step) const { return data_begin_.epoch * steps_per_epoch() + step - data_begin_.step; }
   bool IsDue(const std::optional<int64_t>& every, int64_t step) const {
     return every.has_value() ? *every > 0 && step % *every == 0 : EndsEpoch(step);
@@ -211,7 +214,7 @@ class Trainer {
   std::unique_ptr<Feeder> feeder_;
   std::unique_ptr<StepFeed> step_feed_;
   std::unique_ptr<Evaluator> evaluator_;  // null when there is nothing to evaluate with
-  std::optional<ClassScores> judged_scores_;
+  TrainingJudge judge_;
 };
 
 }  // namespace snug::core

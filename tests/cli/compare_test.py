@@ -74,18 +74,22 @@ class CompareTest(Comparing):
         self.assertLessEqual({name: [None, value] for name, value in flags.items()}.items(), differ.items())
 
     def test_of_an_error_the_least_is_marked(self):
-        known = {"state": "done", "metrics": {"loss": "least", "l1": "least", "size": "unknown", "f1": "most"}}
-        runs = [self.left(name, [{"kind": "evaluation", "step": step, "loss": 1, "l1": l1 + step, "size": l1, "f1": l1, "seconds": 1}
-                                 for step in (1, 2)], known) for name, l1 in (("one", 3), ("two", 5))]
+        known = {"state": "done", "metrics": {"loss": "least", "l1": "least", "size": "unknown", "f1": "most", "auc": "most"}}
+        runs = [self.left(name, self.steps(1, l1=9, size=9) + [{"kind": "evaluation", "step": step, "loss": 1, "l1": l1 + step, "size": l1, "f1": l1,
+                                                                "auc": l1, "seconds": 1} for step in (1, 2)], {**known, "options": options})
+                for name, l1, options in (("one", 3, {}), ("two", 5, {"best-metric": "f1:most"}))]
         text = self.compare(*runs).stdout
-        self.assertEqual(text.splitlines()[0].split()[3:], ["loss", "best", "loss", "l1", "best", "l1", "size", "f1", "best", "f1", "samples/s", "memory"])
+        self.assertEqual(text.splitlines()[0].split()[9:], ["loss", "best", "loss", "l1", "best", "l1", "size", "f1", "best", "f1", "samples/s", "memory"])
         one, two = ([line for line in text.splitlines() if line.startswith(name)][0] for name in ("one", "two"))
         self.assertRegex(one, r" 5 \*  +4 at 1 \* ")
         self.assertRegex(two, r" 7  +6 at 1  ")
         self.assertRegex(two, r" 5 \*  +5 at 1 \* ")
         self.assertIn("* the best: the least of loss, l1; the most of f1, samples/s\n", text)
+        # What evaluations alone have, and no run goes by, would make the table too wide.
+        self.assertIn("the page also has auc of the evaluations\n", text)
+        self.assertIn('{"title": "best auc"', (self.folder / "c.html").read_text())
         # Where the runs do not agree, or one is of a version that does not say it, nothing is marked.
-        other = self.left("other", [{"kind": "evaluation", "step": 1, "loss": 1, "l1": 1, "seconds": 1}])
+        other = self.left("other", self.steps(1, l1=9) + [{"kind": "evaluation", "step": 1, "loss": 1, "l1": 1, "seconds": 1}])
         text = self.compare(runs[0], other).stdout
         self.assertNotIn("best l1", text)
         self.assertNotIn("*", text)

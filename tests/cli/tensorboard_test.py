@@ -98,12 +98,13 @@ class TensorBoardTest(SnugTest):
         for line in (self.folder / output / "metrics.jsonl").read_text().splitlines():
             line = json.loads(line)
             kind = "training" if line["kind"] == "step" else "evaluation"
-            for name in ("loss", "accuracy"):
+            for name in sorted(set(line) - {"kind", "step", "epoch", "learning_rate", "seconds"}):
                 expected.setdefault(f"{name}/{kind}", []).append([line["step"], float32(line[name])])
             if kind == "training":
                 expected.setdefault("rate/learning_rate", []).append([line["step"], float32(line["learning_rate"])])
         scalars = dict(found["scalars"])
         speed = scalars.pop("rate/samples_per_second")
+        self.assertLessEqual({"loss/training", "accuracy/evaluation", "f1/evaluation", "auc/evaluation"}, set(expected))
         self.assertEqual([step for step, _ in speed], [step for step, _ in expected["loss/training"]])
         self.assertTrue(all(value > 0 for _, value in speed))
         waited = scalars.pop("rate/waited_for_data")

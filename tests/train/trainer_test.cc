@@ -101,12 +101,18 @@ TEST(Trainer, EvaluationsTellWhatWasTakenForWhatWhereThatIsAskedFor) {
   ASSERT_TRUE(evaluated.ok()) << evaluated.status().message();
   ASSERT_TRUE(evaluated->judgement.has_value());
   EXPECT_FALSE(unjudged->judgement.has_value());
-  EXPECT_EQ(evaluated->evaluation.metrics, unjudged->evaluation.metrics);
+  const Metrics& metrics = evaluated->evaluation.metrics;
+  EXPECT_EQ(Metrics(metrics.begin(), metrics.begin() + 2), unjudged->evaluation.metrics);
   const Confusion& confusion = evaluated->judgement->confusion;
   EXPECT_EQ(confusion.rows(), evaluated->evaluation.samples);
   EXPECT_NEAR(confusion.accuracy(), evaluated->evaluation.metrics[1].second, 1e-6);
   EXPECT_EQ(confusion.classes().size(), 10u);
-  EXPECT_TRUE(evaluated->judgement->areas.empty());
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"loss", "accuracy", "precision", "recall", "f1", "auc", "top5_accuracy"}));
+  EXPECT_EQ(metrics[4].second, confusion.means().f1);
+  EXPECT_EQ(metrics[5].second, evaluated->judgement->mean_area);
+  EXPECT_EQ(made.trainer->metrics().size(), names.size());
   const auto again = made.trainer->Evaluate();  // counts anew
   EXPECT_EQ(again->judgement->confusion.rows(), confusion.rows());
 }

@@ -134,6 +134,19 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
 }
 
 absl::Status CheckMetricNames(const LoadedNetwork& loaded, const Trainer& trainer) {
+// A line on the console has what the network itself measures, what the training goes by, and a perplexity; the files
+// have all.
+std::vector<std::string> UnsaidMetrics(const Trainer& trainer) {
+  std::vector<std::string> unsaid;
+  for (const KnownMetric& one : trainer.judge().metrics()) {
+    const Progress& progress = trainer.progress();
+    const bool said =
+        one.name == "perplexity" || one.name == progress.best_metric() || one.name == progress.plateau_metric();
+    if (!said) unsaid.push_back(one.name);
+  }
+  return unsaid;
+}
+
   for (const std::string& metric : MetricNames(loaded.network, trainer.session().program(0))) {
     if (!MetricsFile::IsReserved(metric)) continue;
     int output = 0;
@@ -200,7 +213,8 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                       .steps_per_epoch = trainer->steps_per_epoch(),
                       .log_every = training.log_every(),
                       .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes(),
-                      .metrics = trainer->metrics()}));
+                      .metrics = trainer->metrics(),
+                      .unsaid = UnsaidMetrics(*trainer)}));
   runs::RunRecord record =
       DescribeRun(*trainer, given, f.training.run, f.training.compile, f.training.memory, f.training.init_from, output);
   record.changes = checkpoints.changes();
@@ -234,6 +248,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                     trainer->progress().rate_factor());
     }
     return events == nullptr ? absl::OkStatus() : events->Evaluation(report);
+  for (const std::string& missing : trainer->judge().missing()) {
+    absl::FPrintF(out, "evaluations have %s\n", Printable(missing));
+  }
   };
   const absl::Status status = trainer->Run({.step = after_step,
                                             .evaluation = after_evaluation,
@@ -279,6 +296,10 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
     }
     if (const std::vector<int64_t>& steps = checkpoints.averaged_steps(); !steps.empty()) {
       absl::PrintF("average    %s: of the checkpoints after steps %s\n", checkpoints.average_path(),
+    if (!trainer->judge().metrics().empty() && !report.not_judged.empty()) {
+      absl::FPrintF(stderr, "warning: step %d: the evaluation has no precision, recall, f1 and auc: %s\n", report.step,
+                    Printable(report.not_judged));
+    }
                    absl::StrJoin(steps, ", "));
     }
     absl::PrintF("checkpoint %s\ncurve      %s\nmetrics    %s\n", checkpoints.path(), output.curve(), output.metrics());

@@ -26,9 +26,12 @@ std::string Duration(double seconds) {
                   : absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
 }
 
-std::string MetricsText(const Metrics& metrics) {
+std::string MetricsText(const Metrics& metrics, const std::vector<std::string>& unsaid = {}) {
   std::string text;
-  for (const auto& [name, value] : metrics) absl::StrAppendFormat(&text, "  %s %.4g", name, value);
+  for (const auto& [name, value] : metrics) {
+    if (std::find(unsaid.begin(), unsaid.end(), name) != unsaid.end()) continue;
+    absl::StrAppendFormat(&text, "  %s %.4g", name, value);
+  }
   return text;
 }
 
@@ -117,7 +120,7 @@ absl::Status TrainLog::Evaluation(const Trainer::EvaluationReport& report) {
   Remember(MetricsFile::LineKind::kEvaluation, report.step, of.metrics);
   ClearLine();
   std::fprintf(options_.out, "evaluation after step %" PRId64 "%s  (%" PRId64 " samples, %.2f s)\n", report.step,
-               MetricsText(of.metrics).c_str(), of.samples, of.seconds);
+               MetricsText(of.metrics, options_.unsaid).c_str(), of.samples, of.seconds);
   std::fflush(options_.out);
   return file_->Evaluation(report);
 }

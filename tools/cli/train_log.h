@@ -27,6 +27,7 @@ class TrainLog {
     int64_t batch = 1, steps_per_epoch = 1, log_every = 0;
     int64_t memory_bytes = 0;
     std::vector<KnownMetric> metrics = {};
+    std::vector<std::string> unsaid = {};  // metrics of evaluations that files alone are told, not the console
   };
   static absl::StatusOr<std::unique_ptr<TrainLog>> Open(const Options& options);
   ~TrainLog();

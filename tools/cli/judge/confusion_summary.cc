@@ -24,7 +24,7 @@ std::optional<runs::ConfusionRecord> SummaryOf(const Trainer& trainer, const Tra
   record.unpredicted = confusion.unpredicted();
   record.classes = static_cast<int64_t>(confusion.classes().size());
   constexpr size_t kLongestName = 200;  // a table's labels may be whole texts
-  const ClassNames names = NamesOfClasses(*trainer.evaluator(), *trainer.judged_scores());
+  const ClassNames names = NamesOfClasses(*trainer.evaluator(), *trainer.judge().class_scores());
   for (int64_t c = 0; c < record.classes; ++c) {
     const Confusion::Class& one = confusion.classes()[static_cast<size_t>(c)];
     record.right += one.right;

@@ -172,11 +172,25 @@ Better Comparison::BetterOf(const std::string& metric) const {
   return found.value_or(Better::kUnknown);
 }
 
-std::string Comparison::WhatIsBest() const {
+bool Comparison::IsForPageAlone(const std::string& metric) const {
+  if (metric.empty()) return false;
+  return std::none_of(runs_.begin(), runs_.end(), [&](const ComparedRun& one) {
+    if (one.run->Find(RunFollower::Kind::kTraining, metric) != nullptr) return true;
+    const std::vector<std::pair<std::string, std::string>> options =
+        one.run->record().value_or(runs::RunRecord()).options;
+    return std::any_of(options.begin(), options.end(), [&](const auto& option) {
+      return (option.first == "best-metric" || option.first == "schedule-plateau-metric") &&
+             ParseFollowedMetric(option.second).name == metric;
+    });
+  });
+}
+
+std::string Comparison::WhatIsBest(bool for_page) const {
   std::vector<std::string> parts;
   for (const Better better : {Better::kLess, Better::kMore}) {
     std::vector<std::string> names;
     for (const Column& column : columns_) {
+      if (!for_page && IsForPageAlone(column.metric)) continue;
       const std::string& name = column.metric.empty() ? column.title : column.metric;
       if (column.better == better && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
@@ -215,21 +229,32 @@ void Comparison::FindOptions() {
 
 std::string Comparison::ToText() const {
   std::vector<std::vector<std::string>> table(1);
-  std::vector<bool> right;
+  std::vector<bool> right, shown;
+  std::vector<std::string> left_out;
   for (const Column& column : columns_) {
-    table[0].push_back(column.title);
-    right.push_back(column.number);
+    shown.push_back(!IsForPageAlone(column.metric));
+    if (shown.back()) {
+      table[0].push_back(column.title);
+      right.push_back(column.number);
+    } else if (left_out.empty() || left_out.back() != column.metric) {
+      left_out.push_back(column.metric);
+    }
   }
   bool marked = false;
   for (const std::vector<Cell>& row : rows_) {
     table.emplace_back();
-    for (const Cell& cell : row) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (!shown[i]) continue;
+      const Cell& cell = row[i];
       table.back().push_back(cell.text.empty() ? "-" : cell.best ? cell.text + " *" : cell.text);
       marked = marked || cell.best;
     }
   }
   std::string text = TextTable(table, right);
-  if (marked) absl::StrAppend(&text, "* the best: ", Printable(WhatIsBest()), "\n");
+  if (marked) absl::StrAppend(&text, "* the best: ", Printable(WhatIsBest(/*for_page=*/false)), "\n");
+  if (!left_out.empty()) {
+    absl::StrAppend(&text, "the page also has ", Printable(absl::StrJoin(left_out, ", ")), " of the evaluations\n");
+  }
   for (const ComparedRun& one : runs_) {
     for (const OptionChange& change : ChangesOf(*one.run)) {
       absl::StrAppend(&text, one.name, ": changed after step ", change.step, ": ", Printable(change.ToString()), "\n");

@@ -54,8 +54,11 @@ class Comparison {
   void AddMetric(const std::string& metric, runs::RunFollower::Kind kind);
   // Unknown where the runs do not agree, as where an output of the same name is another number in each.
   Better BetterOf(const std::string& metric) const;
+  // Whether the terminal's table leaves it out, as it would be too wide: evaluations alone have it, and no run goes by
+  // it.
+  bool IsForPageAlone(const std::string& metric) const;
   // "the least of loss; the most of accuracy, samples/s": what the marks of the best go by.
-  std::string WhatIsBest() const;
+  std::string WhatIsBest(bool for_page) const;
   void FindOptions();
 
   std::vector<ComparedRun> runs_;

@@ -110,7 +110,7 @@ std::string Comparison::ToPage() const {
   }
   json.End();
   WriteOptions(*this, "options", json);
-  json.Key("best").String(Printable(WhatIsBest())).Key("falls").Array();
+  json.Key("best").String(Printable(WhatIsBest(/*for_page=*/true))).Key("falls").Array();
   std::set<std::string> falls;
   for (const Column& column : columns_) {
     if (!column.metric.empty() && column.better == Better::kLess) falls.insert(column.metric);

@@ -5,10 +5,13 @@ Where SNUG_SCREENSHOTS names a folder, the pages are left there as PNG files.
 """
 
 import csv
+import json
 import os
 import pathlib
 import random
 import re
+import shutil
+import struct
 import subprocess
 import sys
 import unittest
@@ -108,7 +111,7 @@ class ReadmeFineTuning(SnugTest):
         return done.stdout
 
     def test_one_command_trains_and_one_makes_the_page(self):
-        for part in ("models/resnet18.pbtxt", "--init-from=resnet18.pth", "--init-patterns='!fc.*'", "--data-images-directory=flowers"):
+        for part in ("models/resnet18.pbtxt", "--init-from=resnet18.pth", "--classes-of-data", "--data-images-directory=flowers"):
             self.assertIn(part, self.train)
         self.assertIn("--report=flowers.html", self.judge)
         short, changed = re.subn(r"--epochs=\d+ --batch=\d+", "--steps=3 --batch=6", self.train)
@@ -117,6 +120,8 @@ class ReadmeFineTuning(SnugTest):
         loaded = [name for name, shape, _ in self.weights if shape and not name.startswith("fc.")]
         self.assertIn(f"loaded {len(loaded)}, ", said)
         self.assertIn('as initialised: "fc.weight"', said)
+        self.assertIn("network: 3 classes, as the data have, in place of 1000: fc\n", said)
+        self.assertRegex(said, r'"fc.weight".*it is F32\[1000, ?512\], the network\'s is float32\[3, ?512\]')
         self.assertNotIn('as initialised: "conv1.weight"', said)
         self.assertIn("24 images of 3 classes", said)
         self.assertIn("the page is in flowers.html", self.shell(self.judge))
@@ -131,6 +136,7 @@ class ReadmeFineTuning(SnugTest):
             window.open(f"file://{self.folder / 'flowers.html'}")
             shown = window.run("return document.body.innerText")
             self.assertRegex(shown, r"resnet18: [23] held-back samples")
+            self.assertNotIn("other classes have no rows", shown)
             self.assertIn("Predicted worst", shown)
             self.assertGreaterEqual(len(window.run("return [...document.querySelectorAll('figure canvas')]")), 2)
             self.assertEqual(window.complaints(), [])
@@ -186,6 +192,127 @@ class FineTuningCampaign(SnugTest):
             self.assertEqual(window.complaints(), [])
             if folder := os.environ.get("SNUG_SCREENSHOTS"):
                 (pathlib.Path(folder) / "fine_tuning.png").write_bytes(window.screenshot())
+
+
+MODEL = """name: "kinds"
+input { name: "features" shape { dim: 2 } }
+input { name: "label" dtype: INT32 max_value: 10 }
+layer { name: "hidden" input: "features" dense { units: 8 } }
+layer { name: "fc" input: "hidden" dense { units: 10 } }
+layer { name: "side" input: "features" dense { units: 10 } }
+layer { name: "dropped" input: "side" dropout { rate: 0.1 } }
+layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
+layer { name: "aux" input: "dropped" input: "label" softmax_cross_entropy {} }
+layer { name: "accuracy" input: "fc" input: "label" accuracy {} }
+objective: ["loss", "aux"]
+output: "accuracy"
+"""
+KINDS = ["aster", "rose", "tulip"]
+
+
+class ClassesOfDataTest(SnugTest):
+    """The network has as many classes as the data, in training and whenever its checkpoint is read."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("kinds.pbtxt", MODEL)
+        self.run_folder = self.folder / "run"
+
+    def data(self, kinds, name="kinds.csv"):
+        rows = "".join(f"{i % 7},{i % 5},{kinds[i % len(kinds)]}\n" for i in range(160))
+        return ("--data=csv", f"--data-csv-file={self.write(name, 'a,b,kind' + chr(10) + rows)}", "--data-csv-label=kind")
+
+    def train(self, *flags, code=0, model=None):
+        if "--resume" not in flags:
+            shutil.rmtree(self.run_folder, ignore_errors=True)
+        return self.run_snug("train", model or self.model, "--threads=1", "--batch=8", f"--output={self.run_folder}", *flags, code=code)
+
+    def test_all_heads_have_as_many_outputs_and_the_checkpoint_keeps_that(self):
+        data = self.data(KINDS)
+        said = self.train(*data, "--steps=4", "--classes-of-data").stdout
+        self.assertIn("network: 3 classes, as the data have, in place of 10: fc, side\n", said)
+        judged = (self.model, f"--checkpoint={self.run_folder}", "--threads=1", *data)
+        done = self.run_snug("eval", *judged, "--json")
+        self.assertEqual([c["name"] for c in json.loads(done.stdout)["classes"]["each"]], KINDS)
+        self.assertIn("network: as in the training, 3 classes in place of 10: fc, side\n", done.stderr)
+        self.assertEqual(len(self.json("predict", *judged, "--fetch=fc")["rows"][0]), 3)
+        told = self.run_snug("predict", *judged).stdout.splitlines()[1:]
+        self.assertLessEqual({line.split(",")[1] for line in told}, set(KINDS))
+        # It goes on with the flag and without it, to the same bits.
+        newest = lambda: (self.run_folder / "checkpoints/step-000000008.safetensors").read_bytes()
+        ended = []
+        for flags in (["--classes-of-data"], []):
+            self.assertIn("resumed from", self.train(*data, "--steps=8", "--resume", *flags).stdout)
+            ended.append(newest())
+            (self.run_folder / "checkpoints/step-000000008.safetensors").unlink()
+        self.assertEqual(*ended)
+        record = json.loads((self.run_folder / "run.json").read_text())
+        self.assertEqual(record["options"]["classes-of-data"], "true")
+
+    def test_more_classes_than_the_file_has(self):
+        kinds = [f"k{i:02}" for i in range(16)]
+        data = self.data(kinds)
+        self.assertIn("reach 15", self.train(*data, "--steps=2", code=2).stderr)
+        self.assertIn("network: 16 classes, as the data have, in place of 10: fc, side\n",
+                      self.train(*data, "--steps=2", "--classes-of-data").stdout)
+        found = self.json("eval", self.model, f"--checkpoint={self.run_folder}", *data)
+        self.assertEqual(len(found["classes"]["each"]), 16)
+
+    def test_fewer_classes_are_said_at_the_beginning(self):
+        data = self.data(KINDS)
+        said = self.train(*data, "--steps=2").stdout
+        self.assertIn("network: fc, side scores 10 classes, and the data have 3: the others are learnt as never right, and may be "
+                      "predicted; --classes-of-data gives it 3\n", said)
+        ten = self.data([f"k{i}" for i in range(10)], "ten.csv")
+        self.assertNotIn("network:", self.train(*ten, "--steps=2").stdout)
+        self.assertNotIn("network:", self.train(*ten, "--steps=2", "--classes-of-data").stdout)
+        self.train(*data, "--steps=2")
+        self.assertIn("--classes-of-data: the checkpoint was trained with the 10 classes of the file",
+                      self.train(*data, "--steps=4", "--resume", "--classes-of-data", code=2).stderr)
+
+    def test_where_it_cannot_be_done_that_is_said(self):
+        data = self.data(KINDS)
+        for replaced, by, expected in [
+                ('dense { units: 10 } }\nlayer { name: "dropped"', 'dense { units: 12 } }\nlayer { name: "dropped"',
+                 '"fc" has 10 outputs, and "side" 12'),
+                ("max_value: 10", "max_value: 9", '"fc" has 10 outputs, and the labels "label" have max_value 9'),
+                ('input: "side" dropout { rate: 0.1 }', 'input: "side" input: "side" add {}',
+                 'the scores "dropped" come from "dropped", which is no dense or conv layer'),
+                ('input: "fc" input: "label" softmax_cross_entropy {}', 'input: "fc" input: "label" softmax_cross_entropy { classes: 9 }',
+                 '"loss" has `classes: 9`')]:
+            with self.subTest(expected=expected):
+                self.assertIn(replaced, MODEL)
+                model = self.write("other.pbtxt", MODEL.replace(replaced, by))
+                self.assertIn(f"--classes-of-data: {expected}", self.train(*data, "--classes-of-data", model=model, code=2).stderr)
+                self.assertFalse(self.run_folder.exists())
+        self.assertIn("--classes-of-data: the network is a language model",
+                      self.run_snug("train", "models/gpt_bytes.pbtxt", "--data=text", f"--data-text-file={self.model}", "--classes-of-data", code=2).stderr)
+
+    def test_another_network_cannot_take_the_checkpoint(self):
+        data = self.data(KINDS)
+        self.train(*data, "--steps=2", "--classes-of-data")
+        (trained,) = (self.run_folder / "checkpoints").glob("step-*.safetensors")
+        content = trained.read_bytes()
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8:8 + length])
+        header["__metadata__"].pop("snug.xxh64")
+        for classes in ("1000000", "3x", "-3", ""):
+            header["__metadata__"]["network.classes"] = classes
+            text = json.dumps(header).encode()
+            text += b" " * (-len(text) % 8)
+            other = self.folder / "other.safetensors"
+            other.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length:])
+            self.assertIn(f'{other}: metadata "network.classes": expected as many classes as a tensor has rows, found "{classes}"',
+                          self.error("eval", self.model, f"--checkpoint={other}", *data))
+        other = self.write("fit.pbtxt", """name: "fit"
+input { name: "features" shape { dim: 2 } }
+input { name: "label" shape { dim: 1 } }
+layer { name: "out" input: "features" dense { units: 1 } }
+layer { name: "loss" input: "out" input: "label" l1_loss {} }
+objective: "loss"
+""")
+        self.assertIn("the checkpoint is of a network of 3 classes, and this one cannot be given so many: there are no class scores",
+                      self.error("eval", other, f"--checkpoint={self.run_folder}", *data))
 
 
 if __name__ == "__main__":

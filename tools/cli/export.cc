@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,14 +34,19 @@ struct ExportFlags {
 };
 
 // The parameters as a checkpoint or other weights have them, or as they are at first.
-absl::StatusOr<std::unique_ptr<Session>> ParametersOf(const LoadedNetwork& loaded, const ExportFlags& f) {
+absl::StatusOr<std::unique_ptr<Session>> ParametersOf(LoadedNetwork& loaded, const ExportFlags& f) {
+  std::optional<Weights> weights;
+  if (!f.checkpoint.empty()) {
+    SNUG_ASSIGN_OR_RETURN(Weights opened, OpenWeights(f.checkpoint));
+    weights.emplace(std::move(opened));
+    SNUG_RETURN_IF_ERROR(SetTrainedClasses(*weights, &loaded.network));
+  }
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(),
                                                    {.batch = 1, .training = false, .fetch = f.fetch}));
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                         Session::Create(std::move(compiled), {.seed = static_cast<uint64_t>(f.seed)}));
-  if (!f.checkpoint.empty()) {
-    SNUG_ASSIGN_OR_RETURN(const Weights weights, OpenWeights(f.checkpoint));
-    SNUG_RETURN_IF_ERROR(LoadWeights(weights, f.use_average, *session));
+  if (weights.has_value()) {
+    SNUG_RETURN_IF_ERROR(LoadWeights(*weights, f.use_average, *session));
   } else if (!f.init_from.empty()) {
     checkpoint::PosixFileSystem files;
     SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report, checkpoint::InitFrom(*session, files, f.init_from, {}));
@@ -73,7 +79,7 @@ absl::StatusOr<int> RunExport(const Arguments& arguments) {
   if (!f.checkpoint.empty() && !f.init_from.empty()) {
     return absl::InvalidArgumentError("--init-from: the parameters come from --checkpoint: give one of the two");
   }
-  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   onnx::ExportOptions options{.fetch = f.fetch, .batch = f.batch, .file = file};
   SNUG_ASSIGN_OR_RETURN(options.fetch, onnx::ExportedOutputs(loaded.network, loaded.source_map, options));
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, ParametersOf(loaded, f));

@@ -1,5 +1,6 @@
 #include "tools/cli/inference.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -17,6 +18,7 @@
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/tensor_source.h"
+#include "engine/train/class_heads.h"
 #include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
@@ -102,6 +104,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   SNUG_ASSIGN_OR_RETURN(options.memory, flags.memory.Options({&inference->loaded}));
   SNUG_ASSIGN_OR_RETURN(SessionOptions session, flags.run.Options(flags.compile.threads > 0, &options));
   SNUG_ASSIGN_OR_RETURN(const Weights weights, OpenWeights(flags.checkpoint));
+  SNUG_RETURN_IF_ERROR(SetTrainedClasses(weights, &inference->loaded.network));
   int64_t seed = flags.seed.value_or(0);
   absl::StatusOr<TrainedData> as_trained =
       TakeTrainedData(weights.source->metadata(), *flags.data, flags.seed, &data, &seed);
@@ -165,6 +168,24 @@ absl::StatusOr<Weights> OpenWeights(const std::string& path) {
   SNUG_ASSIGN_OR_RETURN(weights.source, checkpoint::OpenTensorSource(*weights.files, found.path));
   for (const std::string& note : weights.source->notes()) absl::FPrintF(stderr, "%s: %s\n", found.path, note);
   return weights;
+}
+
+absl::Status SetTrainedClasses(const Weights& weights, proto::Network* network) {
+  const checkpoint::Metadata& metadata = weights.source->metadata();
+  // What a file says of itself must not make the network larger than the file.
+  const auto kept = metadata.find(kHeadClassesKey);
+  const auto has_as_many = [&](const checkpoint::TensorEntry& tensor) {
+    return !tensor.shape.empty() && absl::StrCat(tensor.shape[0]) == kept->second;
+  };
+  if (kept != metadata.end() && absl::c_none_of(weights.source->tensors(), has_as_many)) {
+    return absl::InvalidArgumentError(absl::StrCat(weights.path, ": metadata \"", kHeadClassesKey,
+                                                   "\": expected as many classes as a tensor has rows, found ",
+                                                   Shown(kept->second)));
+  }
+  const absl::StatusOr<std::string> said = SetKeptClasses(metadata, network);
+  if (!said.ok()) return Annotate(said.status(), weights.path);
+  if (!said->empty()) absl::FPrintF(stderr, "network: %s\n", *said);
+  return absl::OkStatus();
 }
 
 absl::Status LoadWeights(const Weights& weights, bool averages, Session& session) {

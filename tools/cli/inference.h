@@ -17,7 +17,8 @@
 
 namespace snug::proto {
 class Data;
-}
+class Network;
+}  // namespace snug::proto
 
 namespace snug::core::checkpoint {
 class PosixFileSystem;
@@ -70,6 +71,9 @@ struct Weights {
 // `path` is a safetensors file, or a directory that holds checkpoints itself or in `checkpoints/`, of which the newest
 // complete one is taken.
 absl::StatusOr<Weights> OpenWeights(const std::string& path);
+
+// Gives the network the number of classes that the training gave it (`snug train --classes-of-data`), and says so.
+absl::Status SetTrainedClasses(const Weights& weights, proto::Network* network);
 
 // With `averages`, parameters are their moving averages.
 absl::Status LoadWeights(const Weights& weights, bool averages, Session& session);

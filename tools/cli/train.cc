@@ -20,6 +20,7 @@
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
+#include "engine/train/class_heads.h"
 #include "engine/train/metrics.h"
 #include "engine/train/metrics_file.h"
 #include "engine/train/run_folder.h"
@@ -48,7 +49,7 @@ struct TrainFlags {
   std::string output;
   std::optional<std::string> tensorboard;  // a folder; empty: in the output
   std::optional<bool> resume_said;         // what --resume says
-  bool resume = false, json = false, upload_ahead = true;
+  bool resume = false, json = false, upload_ahead = true, classes_of_data = false;
   std::vector<std::string> resume_with;
   std::set<std::string> may_change;  // the same, checked
   TrainingFlags training;
@@ -133,7 +134,6 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   std::puts(json.text().c_str());
 }
 
-absl::Status CheckMetricNames(const LoadedNetwork& loaded, const Trainer& trainer) {
 // A line on the console has what the network itself measures, what the training goes by, and a perplexity; the files
 // have all.
 std::vector<std::string> UnsaidMetrics(const Trainer& trainer) {
@@ -147,6 +147,7 @@ std::vector<std::string> UnsaidMetrics(const Trainer& trainer) {
   return unsaid;
 }
 
+absl::Status CheckMetricNames(const LoadedNetwork& loaded, const Trainer& trainer) {
   for (const std::string& metric : MetricNames(loaded.network, trainer.session().program(0))) {
     if (!MetricsFile::IsReserved(metric)) continue;
     int output = 0;
@@ -158,7 +159,54 @@ std::vector<std::string> UnsaidMetrics(const Trainer& trainer) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& given, TrainFlags& f) {
+// Opens the data, and gives the network as many classes as they have, or as the checkpoint says, where that is wanted.
+absl::StatusOr<TrainingData> OpenDataAndSetClasses(const TrainFlags& f, const proto::Training& training,
+                                                   const Checkpoints& checkpoints, proto::Network* network,
+                                                   std::FILE* out) {
+  constexpr absl::string_view kFlag = "--classes-of-data: ";
+  const bool kept = f.resume && checkpoints.metadata().contains(kHeadClassesKey);
+  if (kept) {
+    SNUG_ASSIGN_OR_RETURN(const std::string said, SetKeptClasses(checkpoints.metadata(), network));
+    if (!said.empty()) absl::FPrintF(out, "network: %s\n", said);
+  }
+  const absl::StatusOr<ClassHeads> heads = FindClassHeads(*network);
+  const bool sets = f.classes_of_data && !kept;
+  if (sets && !heads.ok()) return absl::InvalidArgumentError(absl::StrCat(kFlag, heads.status().message()));
+  proto::Network open_to_any = *network;  // for data with more classes than the file has
+  for (proto::Input& input : *open_to_any.mutable_input()) {
+    if (sets && input.name() == heads->labels) input.clear_max_value();
+  }
+  SNUG_ASSIGN_OR_RETURN(TrainingData data,
+                        OpenDataAloud(out, training.data(), open_to_any, static_cast<uint64_t>(training.seed()),
+                                      f.resume ? &checkpoints.metadata() : nullptr, f.resume));
+  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
+  if (kept) data.learnt[kHeadClassesKey] = checkpoints.metadata().at(kHeadClassesKey);
+  const std::optional<int64_t> classes = ClassesOf(data);
+  if (sets && !classes.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kFlag, "expected data that say how many classes they have, as folders of images, tables and CIFAR do"));
+  }
+  if (!heads.ok() || !classes.has_value() || *classes == heads->classes) return data;
+  const std::string layers = absl::StrJoin(heads->layers, ", ");
+  if (sets && f.resume) {
+    return absl::InvalidArgumentError(absl::StrCat(kFlag, "the checkpoint was trained with the ", heads->classes,
+                                                   " classes of the file: leave out this flag"));
+  }
+  if (sets) {
+    SetClasses(*heads, *classes, network);
+    data.learnt[kHeadClassesKey] = absl::StrCat(*classes);
+    absl::FPrintF(out, "network: %d classes, as the data have, in place of %d: %s\n", *classes, heads->classes, layers);
+  } else if (*classes < heads->classes) {
+    absl::FPrintF(
+        out,
+        "network: %s scores %d classes, and the data have %d: the others are learnt as never right, and may be "
+        "predicted; --classes-of-data gives it %d\n",
+        layers, heads->classes, *classes, *classes);
+  }
+  return data;
+}
+
+absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, TrainFlags& f) {
   const proto::Training& training = given.training;
   const OpRegistry& registry = OpRegistry::Builtin();
   std::FILE* const out = f.json ? stderr : stdout;
@@ -174,11 +222,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   options.goes_on = f.resume;
   options.judges_classes = true;
   options.compile.decay_rule = checkpoints.decay_rule();
-  SNUG_ASSIGN_OR_RETURN(TrainingData data,
-                        OpenDataAloud(out, training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
-                                      f.resume ? &checkpoints.metadata() : nullptr, f.resume));
+  SNUG_ASSIGN_OR_RETURN(TrainingData data, OpenDataAndSetClasses(f, training, checkpoints, &loaded.network, out));
+  const bool other_classes = data.learnt.contains(kHeadClassesKey);
   checkpoints.Keep(data.learnt, KeptOptions::Of(given, data), f.may_change);
-  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
       Trainer::Create(loaded.network, loaded.source_map, registry, training, std::move(data), options));
@@ -201,6 +247,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                   "warning: training.schedule.warm_up: the learning rate rises for %d steps, and the training has %d\n",
                   training.schedule().warm_up(), trainer->steps());
   }
+  for (const std::string& missing : trainer->judge().missing()) {
+    absl::FPrintF(out, "evaluations have %s\n", Printable(missing));
+  }
   PrintMemory(*trainer, out);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainLog> log,
@@ -218,6 +267,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   runs::RunRecord record =
       DescribeRun(*trainer, given, f.training.run, f.training.compile, f.training.memory, f.training.init_from, output);
   record.changes = checkpoints.changes();
+  if (other_classes) record.options.emplace_back("classes-of-data", "true");
   RunNotes notes(output, std::move(record), *trainer, options.compile.memory);
   std::unique_ptr<tensorboard::EventLog> events;
   CatchStopSignals();
@@ -242,15 +292,16 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const auto after_evaluation = [&](const Trainer::EvaluationReport& report) {
     if (report.verdict.best) SNUG_RETURN_IF_ERROR(checkpoints.SaveBest(report.step));
     SNUG_RETURN_IF_ERROR(log->Evaluation(report));
+    if (!trainer->judge().metrics().empty() && !report.not_judged.empty()) {
+      absl::FPrintF(stderr, "warning: step %d: the evaluation has no precision, recall, f1 and auc: %s\n", report.step,
+                    Printable(report.not_judged));
+    }
     if (const auto confusion = SummaryOf(*trainer, report); confusion.has_value()) notes.Evaluated(*confusion);
     if (report.verdict.rate_fell) {
       absl::FPrintF(out, "no better for some evaluations: the learning rate is %.4g of the schedule's from now on\n",
                     trainer->progress().rate_factor());
     }
     return events == nullptr ? absl::OkStatus() : events->Evaluation(report);
-  for (const std::string& missing : trainer->judge().missing()) {
-    absl::FPrintF(out, "evaluations have %s\n", Printable(missing));
-  }
   };
   const absl::Status status = trainer->Run({.step = after_step,
                                             .evaluation = after_evaluation,
@@ -296,10 +347,6 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
     }
     if (const std::vector<int64_t>& steps = checkpoints.averaged_steps(); !steps.empty()) {
       absl::PrintF("average    %s: of the checkpoints after steps %s\n", checkpoints.average_path(),
-    if (!trainer->judge().metrics().empty() && !report.not_judged.empty()) {
-      absl::FPrintF(stderr, "warning: step %d: the evaluation has no precision, recall, f1 and auc: %s\n", report.step,
-                    Printable(report.not_judged));
-    }
                    absl::StrJoin(steps, ", "));
     }
     absl::PrintF("checkpoint %s\ncurve      %s\nmetrics    %s\n", checkpoints.path(), output.curve(), output.metrics());
@@ -327,6 +374,9 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
       "resume-with", &f.resume_with,
       absl::StrCat("go on, with what is named here as it is said now, and all else as it was: ", NamesToResumeWith()));
   f.training.AddInit(flags);
+  flags.Add("classes-of-data", &f.classes_of_data,
+            "the layers that score classes get as many outputs as the data have classes; the checkpoint keeps that for "
+            "eval, predict and export");
   flags.Add("tensorboard", "", "also write event files for TensorBoard; =DIR: there; default: <output>/tensorboard",
             [&f](const std::string& value) -> absl::Status {
               f.tensorboard.reset();
@@ -348,7 +398,7 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   });
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
 
-  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, f.training.Settle(loaded));
   SNUG_ASSIGN_OR_RETURN(f.may_change, ParseResumeWith(f.resume_with));
   if (f.resume_said == false && !f.may_change.empty()) {

@@ -18,35 +18,6 @@ namespace {
 // A layer's name stands for its first output.
 std::string ValueName(const std::string& name) { return std::string(absl::StripSuffix(name, ":0")); }
 
-// What a loss or metric says of the scores and labels that it reads.
-std::optional<ClassScores> ReadBy(const proto::Layer& layer) {
-  if (layer.input_size() < 2) return std::nullopt;
-  ClassScores found{.scores = ValueName(layer.input(0)), .labels = ValueName(layer.input(1))};
-  switch (layer.op_case()) {
-    case proto::Layer::kSoftmaxCrossEntropy:
-      found.ignored = layer.softmax_cross_entropy().ignore_index();
-      found.classes = layer.softmax_cross_entropy().classes();
-      if (layer.softmax_cross_entropy().label_smoothing() == 0) found.likelihood = layer.name();
-      return found;
-    case proto::Layer::kNllLoss:
-      found.ignored = layer.nll_loss().ignore_index();
-      found.likelihood = layer.name();
-      return found;
-    case proto::Layer::kAccuracy:
-      found.ignored = layer.accuracy().ignore_index();
-      return found;
-    case proto::Layer::kTopKAccuracy:
-      found.ignored = layer.top_k_accuracy().ignore_index();
-      return found;
-    case proto::Layer::kBinaryCrossEntropyWithLogits:
-      found.ignored = kIgnoredLabel;
-      found.binary = true;
-      return found;
-    default:
-      return std::nullopt;
-  }
-}
-
 const proto::Layer* FindLayer(const proto::Network& network, const std::string& name) {
   for (const proto::Layer& layer : network.layer()) {
     if (layer.name() == name) return &layer;
@@ -67,7 +38,7 @@ bool IsInteger(const proto::Input& input) { return input.dtype() == proto::INT32
 std::vector<ClassScores> Candidates(const proto::Network& network) {
   std::vector<ClassScores> candidates;
   const auto consider = [&](const proto::Layer* layer) {
-    std::optional<ClassScores> found = layer == nullptr ? std::nullopt : ReadBy(*layer);
+    std::optional<ClassScores> found = layer == nullptr ? std::nullopt : ScoresReadBy(*layer);
     if (found.has_value()) candidates.push_back(*std::move(found));
   };
   for (const std::string& name : network.output()) consider(FindLayer(network, name));
@@ -105,7 +76,7 @@ void Complete(const proto::Network& network, const std::vector<ClassScores>& can
   // the label compares the scores of a row, and a loss "with logits" takes probabilities for logits too.
   bool compared = false, logits = found->binary;
   for (const proto::Layer& layer : network.layer()) {
-    const std::optional<ClassScores> reader = ReadBy(layer);
+    const std::optional<ClassScores> reader = ScoresReadBy(layer);
     if (!reader.has_value() || reader->scores != found->scores) continue;
     compared |= !reader->binary;
     logits |= layer.op_case() == proto::Layer::kSoftmaxCrossEntropy;
@@ -143,6 +114,34 @@ absl::StatusOr<std::string> OnlyIntegerInput(const proto::Network& network) {
 }
 
 }  // namespace
+
+std::optional<ClassScores> ScoresReadBy(const proto::Layer& layer) {
+  if (layer.input_size() < 2) return std::nullopt;
+  ClassScores found{.scores = ValueName(layer.input(0)), .labels = ValueName(layer.input(1))};
+  switch (layer.op_case()) {
+    case proto::Layer::kSoftmaxCrossEntropy:
+      found.ignored = layer.softmax_cross_entropy().ignore_index();
+      found.classes = layer.softmax_cross_entropy().classes();
+      if (layer.softmax_cross_entropy().label_smoothing() == 0) found.likelihood = layer.name();
+      return found;
+    case proto::Layer::kNllLoss:
+      found.ignored = layer.nll_loss().ignore_index();
+      found.likelihood = layer.name();
+      return found;
+    case proto::Layer::kAccuracy:
+      found.ignored = layer.accuracy().ignore_index();
+      return found;
+    case proto::Layer::kTopKAccuracy:
+      found.ignored = layer.top_k_accuracy().ignore_index();
+      return found;
+    case proto::Layer::kBinaryCrossEntropyWithLogits:
+      found.ignored = kIgnoredLabel;
+      found.binary = true;
+      return found;
+    default:
+      return std::nullopt;
+  }
+}
 
 const char kNoClassScores[] =
     "no layer is a softmax_cross_entropy, nll_loss, binary_cross_entropy_with_logits, accuracy or top_k_accuracy, "

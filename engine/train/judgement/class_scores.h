@@ -11,8 +11,9 @@
 #include "engine/run/session/value_view.h"
 
 namespace snug::proto {
+class Layer;
 class Network;
-}
+}  // namespace snug::proto
 
 namespace snug::core {
 
@@ -37,6 +38,9 @@ absl::StatusOr<std::optional<ClassScores>> FindClassScores(const proto::Network&
 
 // Finds the scores alone: `labels` is empty where no loss or metric of the network reads labels.
 std::optional<ClassScores> FindScores(const proto::Network& network, const std::string& scores);
+
+// What a loss or metric says of the scores and labels that it reads; nothing where the layer is none.
+std::optional<ClassScores> ScoresReadBy(const proto::Layer& layer);
 
 // Say what FindClassScores and FindScores looked for.
 extern const char kNoClassScores[];

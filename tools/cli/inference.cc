@@ -22,6 +22,7 @@
 #include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
+#include "tools/cli/preparation_log.h"
 #include "tools/cli/runs/trained_data.h"
 
 namespace snug::core::cli {
@@ -112,8 +113,8 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   SayTrainedData(*as_trained);
   session.seed = static_cast<uint64_t>(seed);
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
-                        OpenData(data, network, static_cast<uint64_t>(seed), &weights.source->metadata(),
-                                 /*goes_on=*/false, flags.may_lack_labels));
+                        OpenDataAloud(stderr, data, network, static_cast<uint64_t>(seed), &weights.source->metadata(),
+                                      /*goes_on=*/false, flags.may_lack_labels));
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
   if (opened.lacks_labels) SNUG_RETURN_IF_ERROR(RefuseTestFlags(*flags.data, NameOf(data)));
   const bool of_training = flags.part == "training" || opened.lacks_labels;

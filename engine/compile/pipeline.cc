@@ -210,7 +210,8 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
                                                              .rule = rule,
                                                              .recompute_rounds = options.recompute_rounds,
                                                              .chunks = chunks,
-                                                             .hoist_from_chunks = HoistsLoopInputs(options)}));
+                                                             .hoist_from_chunks = HoistsLoopInputs(options),
+                                                             .all_bodies = options.stash_limit != 0}));
     SNUG_RETURN_IF_ERROR(Observe(options, "13_normal_form", graph));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, ForwardPasses(), 20, options));

@@ -49,6 +49,7 @@ bool KeepsClasses(const proto::Layer& layer) {
 // The layer that gives these scores their number of classes.
 absl::StatusOr<const proto::Layer*> HeadOf(const proto::Network& network, const std::string& scores) {
   std::string value = scores;
+  bool flat = false;  // what flatten puts out would have classes for each pixel of a conv layer
   for (int i = 0; i <= network.layer_size(); ++i) {  // a file may be wrong, and its layers read each other in a circle
     const proto::Layer* const layer = FindLayer(network, value);
     if (layer != nullptr && (layer->op_case() == proto::Layer::kDense || layer->op_case() == proto::Layer::kConv)) {
@@ -59,12 +60,17 @@ absl::StatusOr<const proto::Layer*> HeadOf(const proto::Network& network, const 
                                                          param.tie(), "\", which would have to have as many"));
         }
       }
-      return layer;
+      if (!flat || layer->op_case() == proto::Layer::kDense) return layer;
+      return absl::InvalidArgumentError(absl::StrCat("the scores \"", scores, "\" are all pixels of the conv layer \"",
+                                                     layer->name(), "\", which flatten puts into one row"));
     }
     if (layer == nullptr || !KeepsClasses(*layer)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the scores \"", scores, "\" come from \"", value, "\", which is no dense or conv layer"));
     }
+    const bool pools =
+        layer->op_case() == proto::Layer::kGlobalAvgPool || layer->op_case() == proto::Layer::kGlobalMaxPool;
+    flat = !pools && (flat || layer->op_case() == proto::Layer::kFlatten);
     value = layer->input(0);
   }
   return absl::InvalidArgumentError(absl::StrCat("the scores \"", scores, "\" come from layers that read themselves"));

@@ -278,6 +278,10 @@ class ClassesOfDataTest(SnugTest):
                 ("max_value: 10", "max_value: 9", '"fc" has 10 outputs, and the labels "label" have max_value 9'),
                 ('input: "side" dropout { rate: 0.1 }', 'input: "side" input: "side" add {}',
                  'the scores "dropped" come from "dropped", which is no dense or conv layer'),
+                ('layer { name: "dropped" input: "side" dropout { rate: 0.1 }',
+                 'layer { name: "pixels" input: "features" conv { filters: 10 kernel: 1 } }\n'
+                 'layer { name: "dropped" input: "pixels" flatten {}',
+                 'the scores "dropped" are all pixels of the conv layer "pixels", which flatten puts into one row'),
                 ('input: "fc" input: "label" softmax_cross_entropy {}', 'input: "fc" input: "label" softmax_cross_entropy { classes: 9 }',
                  '"loss" has `classes: 9`')]:
             with self.subTest(expected=expected):

@@ -98,7 +98,7 @@ class TensorBoardTest(SnugTest):
         for line in (self.folder / output / "metrics.jsonl").read_text().splitlines():
             line = json.loads(line)
             kind = "training" if line["kind"] == "step" else "evaluation"
-            for name in sorted(set(line) - {"kind", "step", "epoch", "learning_rate", "seconds"}):
+            for name in sorted(set(line) - {"kind", "step", "epoch", "learning_rate", "seconds", "waited"}):
                 expected.setdefault(f"{name}/{kind}", []).append([line["step"], float32(line[name])])
             if kind == "training":
                 expected.setdefault("rate/learning_rate", []).append([line["step"], float32(line["learning_rate"])])

@@ -162,6 +162,27 @@ TEST(TakenBody, BodiesShareMemory) {
   EXPECT_EQ(offsets[0], offsets[1]);
 }
 
+// What is collected has one axis more than the gradient.
+TEST(TakenBody, ParametersOfAsManyAxesAsThereCanBe) {
+  const std::string text = R"(
+    block { name: "mine" input: "x"
+      layer { name: "w" parameter { dim: [1, 1, 1, 1, 1, 1, 1, 3] init { kind: CONSTANT value: 2 } } }
+      layer { name: "y" input: "$x" input: "w" mul {} } }
+    block { name: "other" input: "x" layer { name: "y" input: "$x" scale { factor: 3 } } }
+    input { name: "which" dtype: INT32 no_batch: true max_value: 2 }
+    input { name: "x" no_batch: true shape { dim: [1, 1, 1, 1, 1, 1, 1, 3] } }
+    layer { name: "y" input: "which" input: "x" branch { body: "mine" body: "other" } }
+    layer { name: "loss" input: "y" reduce_sum {} }
+    objective: "loss")";
+  CompileOptions options = InDouble({"y.0.w"});
+  options.loops = LoopRule::kRolled;
+  auto found = RunOnce(text, {{"which", {0}}, {"x", {1, 2, 4}}}, {"loss", "d(y.0.w)"}, options);
+  EXPECT_THAT(found["loss"], ElementsAre(14));
+  EXPECT_THAT(found["d(y.0.w)"], ElementsAre(1, 2, 4));
+  found = RunOnce(text, {{"which", {1}}, {"x", {1, 2, 4}}}, {"loss", "d(y.0.w)"}, options);
+  EXPECT_THAT(found["d(y.0.w)"], ElementsAre(0, 0, 0));
+}
+
 std::string Wide(int units) {
   return absl::StrCat(R"(
     block { name: "wide" input: "x" layer { name: "fc" input: "$x" dense { units: )",
@@ -183,6 +204,10 @@ TEST(TakenBody, SmallOnesAllRunUnlessAskedFor) {
   EXPECT_THAT(rolled(Wide(8), LoopRule::kRolled), Not(IsEmpty()));
   EXPECT_THAT(rolled(Wide(1024), LoopRule::kBySize), Not(IsEmpty()));
   EXPECT_THAT(rolled(Wide(1024), LoopRule::kUnrolled), IsEmpty());
+  // A limit for what loops keep of their rounds is none for what a body keeps, which cannot be computed anew.
+  const auto session = MakeSession(kThreeBodies, {.loops = LoopRule::kRolled, .stash_limit = 1});
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_THAT(RoundsRun((*session)->compiled()), IsEmpty());
 }
 
 // The round decides which body it runs.

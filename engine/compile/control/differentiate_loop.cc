@@ -358,6 +358,9 @@ class LoopDifferentiator {
       SNUG_ASSIGN_OR_RETURN(ValueId part, InGradient(gradient));
       const std::string name = absl::StrCat("d(", body_.value(InputAt(port)).name, ")");
       if (OfBranch()) {  // the round's part is all of it, and what is collected is zero where no round has run
+        // Flat, as what is collected has one axis more, and a shape may have all that are possible.
+        const Shape flat({gradient_.type(part).num_elements()});
+        SNUG_ASSIGN_OR_RETURN(part, inner.Reshape(part, flat, absl::StrCat(name, "/flat")));
         results_.emplace_back(port, AddCollect(name, part, /*axis=*/0, /*reverse=*/false, /*stash=*/false));
         continue;
       }

@@ -85,7 +85,7 @@ class Normalizer {
       bodies.push_back(std::move(body));
     }
     graph_.SetInsertionPoint(id);
-    if (!RunsTakenBodyAlone(graph_, id, bodies, registry_, control_.rule)) {
+    if (control_.all_bodies || !RunsTakenBodyAlone(graph_, id, bodies, registry_, control_.rule)) {
       return SpreadBranch(builder_, id, bodies, control_.training);
     }
     for (size_t k = bodies.size(); k-- > 0;) {

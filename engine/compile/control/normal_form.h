@@ -39,6 +39,8 @@ struct ControlOptions {
   int64_t recompute_rounds = 0;    // CompileOptions
   const Chunks* chunks = nullptr;  // if not null, only these loops compute rounds anew, so many each
   bool hoist_from_chunks = false;  // what a chunk's rounds do to their slices alone is done for all of them at once
+  // All bodies of a branch run, whatever the rule: none keeps what its gradient reads as loops do.
+  bool all_bodies = false;
 };
 
 // Returns what becomes of each loop, in program order, those inside others after these.

@@ -42,11 +42,13 @@ absl::StatusOr<TrainingJudge> TrainingJudge::Create(const proto::Network& networ
   judge.language_ = std::move(scores);
   if (IsObjective(network, judge.language_->likelihood)) return judge;
   judge.language_->likelihood.clear();
-  judge.reads_tokens_ = BoundOf(network, judge.language_->labels) <= Judge::kMostClasses;
+  const int64_t tokens = BoundOf(network, judge.language_->labels);  // 0: nothing says how many there are
+  judge.reads_tokens_ = tokens > 0 && tokens <= Judge::kMostClasses;
   if (!judge.reads_tokens_) {
-    judge.missing_.push_back(absl::StrCat(
-        "no perplexity, as no objective is the mean of -log p of a token, and the scores of more than ",
-        Judge::kMostClasses, " tokens take too long to be read at each evaluation; `snug eval` reads them"));
+    judge.missing_.push_back(
+        absl::StrCat("no perplexity, as no objective is the mean of -log p of a token, and the scores are read at each "
+                     "evaluation only where the input of the labels says, by max_value, that there are at most ",
+                     Judge::kMostClasses, " tokens; `snug eval` reads them"));
   }
   return judge;
 }

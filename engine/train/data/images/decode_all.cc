@@ -20,11 +20,13 @@ absl::Status DecodeAll(const std::vector<ImageList::Entry>& entries,
   const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const size_t together = kForEachThread * static_cast<size_t>(threads);
   const size_t all = entries.size();
+  const auto go_on = [&](size_t done) {
+    if (!progress || progress(static_cast<int64_t>(done), static_cast<int64_t>(all))) return absl::OkStatus();
+    return absl::AbortedError(
+        absl::StrCat("images: stopped when ", done, " of ", all, " were decoded, of which nothing is kept"));
+  };
   for (size_t first = 0; first < all; first += together) {
-    if (progress && !progress(static_cast<int64_t>(first), static_cast<int64_t>(all))) {
-      return absl::AbortedError(
-          absl::StrCat("images: stopped when ", first, " of ", all, " were decoded, of which nothing is kept"));
-    }
+    SNUG_RETURN_IF_ERROR(go_on(first));
     const size_t count = std::min(together, all - first);
     std::vector<absl::StatusOr<Pixels>> decoded(count);
     ParallelFor(threads, static_cast<int64_t>(count), /*chunk=*/1, [&](int64_t begin, int64_t end) {
@@ -34,7 +36,7 @@ absl::Status DecodeAll(const std::vector<ImageList::Entry>& entries,
     });
     for (size_t k = 0; k < count; ++k) SNUG_RETURN_IF_ERROR(take(first + k, std::move(decoded[k])));
   }
-  return absl::OkStatus();
+  return go_on(all);
 }
 
 absl::Status NoneIsWhole(size_t broken, absl::string_view first) {
@@ -61,7 +63,8 @@ absl::StatusOr<std::vector<std::string>> DropBroken(int64_t channels, const Imag
   std::vector<std::string> wrong(list->entries.size());
   const auto decode = [channels](const std::string& path) -> absl::StatusOr<Pixels> {
     SNUG_ASSIGN_OR_RETURN(const ImageFile file, ImageFile::Open(path));
-    return file.Decode(channels);
+    SNUG_RETURN_IF_ERROR(file.Decode(channels).status());
+    return Pixels();  // nobody reads them, and those of many large pictures would not fit into memory
   };
   SNUG_RETURN_IF_ERROR(DecodeAll(list->entries, decode, progress, [&](size_t i, const absl::StatusOr<Pixels>& pixels) {
     if (!pixels.ok()) wrong[i] = std::string(pixels.status().message());

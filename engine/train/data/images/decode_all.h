@@ -16,7 +16,7 @@
 
 namespace snug::core {
 
-// Hears how many of all images are done, again and again, in the caller's thread. Where it returns false, the rest is
+// Hears how many of all images are done, again and again and at the end, in the caller's thread. Where it returns false, the rest is
 // given up. May be empty.
 using ImageProgress = std::function<bool(int64_t done, int64_t all)>;
 

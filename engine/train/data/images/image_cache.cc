@@ -175,7 +175,9 @@ absl::Status Make(const std::string& path, const ImageList& list, const ImageCac
       options.progress,
       [&](size_t i, const absl::StatusOr<Pixels>& pixels) {
         if (pixels.ok()) return add(i, pixels->width, pixels->height, pixels->bytes.data(), pixels->bytes.size());
-        if (!options.skips_broken) return pixels.status();
+        // What is wrong with a file's content stays wrong; what keeps this process from reading it may not.
+        const bool content = absl::IsInvalidArgument(pixels.status()) || absl::IsDataLoss(pixels.status());
+        if (!options.skips_broken || !content) return pixels.status();
         const absl::string_view wrong = pixels.status().message();
         // Where nothing can be read, there is nothing to keep: the list fails.
         if (++broken == 1) first_wrong = std::string(wrong);
@@ -207,6 +209,11 @@ absl::StatusOr<std::shared_ptr<const ImageCache>> ImageCache::Open(const std::st
     SNUG_RETURN_IF_ERROR(Make(path, *list, options, made_from));
     file = FileBytes::Open(path);
     if (!file.ok()) return file.status();
+    if (!Serves(**file, made_from, options.channels, list->entries.size(), options.skips_broken)) {
+      return absl::UnavailableError(absl::StrCat(
+          path,
+          ": another cache has taken the place of the one that was just made; each list of images needs its own"));
+    }
   }
   std::shared_ptr<ImageCache> cache(new ImageCache(*std::move(file)));
   const std::vector<std::string> wrong = cache->Wrong();

@@ -365,7 +365,8 @@ TEST_F(ImageDatasetTest, DecodingAllIsTalkedOfAndCanBeEnded) {
   EXPECT_EQ(ErrorOf(ended),
             "images: stopped when " + std::to_string(second) + " of 1000 were decoded, of which nothing is kept");
   // A stop is heard behind the last of them, too.
-  EXPECT_EQ(ErrorOf(DropBroken(3, [](int64_t done, int64_t all) { return done < all; }, &*list)),
+  EXPECT_EQ(ErrorOf(DropBroken(
+                3, [](int64_t done, int64_t all) { return done < all; }, &*list)),
             "images: stopped when 1000 of 1000 were decoded, of which nothing is kept");
   std::vector<std::string> dropped;
   EXPECT_THAT(ErrorOf(OpenCached(&*list, {.height = 8, .width = 8}, "pixels", &dropped, until(1))),

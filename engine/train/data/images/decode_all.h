@@ -16,8 +16,8 @@
 
 namespace snug::core {
 
-// Hears how many of all images are done, again and again and at the end, in the caller's thread. Where it returns false, the rest is
-// given up. May be empty.
+// Hears how many of all images are done, again and again and at the end, in the caller's thread. Where it returns
+// false, the rest is given up. May be empty.
 using ImageProgress = std::function<bool(int64_t done, int64_t all)>;
 
 // Hands what `decode` makes of each file on to `take`, one after the other in the sequence of the list. Fails as `take`

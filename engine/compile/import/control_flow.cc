@@ -54,7 +54,7 @@ class ControlImporter {
 
  private:
   const ValueType& type(size_t input) const { return state_.graph().type(inputs_[input]); }
-  absl::Status FindBody(const std::string& name, int k, std::string scope);
+  absl::Status FindBody(const std::string& name, int k, const std::string& scope);
   absl::Status ReadRoles(const proto::Loop& options);
   absl::Status CheckLoopInputs(const proto::Loop& options);
   absl::Status ReadScans(const proto::Loop& options);
@@ -83,7 +83,7 @@ class ControlImporter {
   proto::LoopNode node_;
 };
 
-absl::Status ControlImporter::FindBody(const std::string& name, int k, std::string scope) {
+absl::Status ControlImporter::FindBody(const std::string& name, int k, const std::string& scope) {
   SNUG_ASSIGN_OR_RETURN(
       auto body, SubnetworkImporter::Find(state_, layer_, name, k, absl::StrCat(layer_.name(), ".", scope), loc_));
   bodies_.push_back(std::move(body));

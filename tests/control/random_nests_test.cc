@@ -3,6 +3,8 @@
 // stay nodes, on every engine, with the straight lines of their rounds.
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <gtest/gtest.h>
 
@@ -191,10 +193,16 @@ class Nest {
     return found;
   }
 
+  static std::string Precise(const Numbers& numbers) {
+    return absl::StrJoin(numbers, " ", [](std::string* out, double x) { absl::StrAppendFormat(out, "%.17g", x); });
+  }
+
   std::string CheckValues(const std::vector<Numbers>& truth) {
     const std::vector<Numbers> expected = Interpret(Feeds());
     for (size_t i = 0; i < expected.size(); ++i) {
-      if (!Same(truth[i], expected[i])) return absl::StrCat("output ", graph_.outputs[i].name, " has other bits");
+      if (Same(truth[i], expected[i])) continue;
+      return absl::StrCat("output ", graph_.outputs[i].name, ": expected ", Precise(expected[i]), ", found ",
+                          Precise(truth[i]));
     }
     return "";
   }

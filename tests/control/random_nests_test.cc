@@ -260,7 +260,10 @@ void CheckNests(const Nests& nests) {
     const std::string wrong = nest.Check({all[turn % all.size()], all[(turn + all.size() / 2) % all.size()]}, &slopes);
     ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << nest.text();
   }
-  EXPECT_GT(slopes, nests.end - nests.begin);  // most are smooth in most directions
+  // Most are smooth in most directions; a few alone may not be.
+  if (nests.end - nests.begin >= 100) {
+    EXPECT_GT(slopes, nests.end - nests.begin);
+  }
 }
 
 // The numbers from 0 to `count` of the part that SNUG_CAMPAIGN_PART names: "2/5" is the second of five. Without it,

@@ -87,8 +87,21 @@ absl::StatusOr<Tensors> RunLoop(const OpRegistry& registry, const Graph& graph, 
     }
     return Any(runs);
   };
-  // Samples that have stopped do again what they did in the first round, while others go on.
+  // Samples that have stopped do again what they did in the first round, while others go on. Those that have no round
+  // at all do it with zeros in place of their slices.
   Tensors first_round;
+  const auto keep_first_round = [&] {
+    first_round = feeds;
+    if (count.size() <= 1) return;
+    std::vector<bool> roundless(count.size());
+    for (size_t row = 0; row < count.size(); ++row) roundless[row] = count[row] <= 0;
+    for (const auto& scan : options.scan()) {
+      Tensor& slice = first_round[static_cast<size_t>(scan.port())];
+      const Shape& shape = slice.type.shape;
+      if (shape.rank() == 0 || shape[0] != static_cast<int64_t>(count.size())) continue;
+      ForRows(roundless, slice.type, [&](int64_t i) { slice.Set(i, 0); });
+    }
+  };
   const auto repeat_first_round = [&] {
     std::vector<bool> stopped = runs;
     stopped.flip();
@@ -106,7 +119,7 @@ absl::StatusOr<Tensors> RunLoop(const OpRegistry& registry, const Graph& graph, 
   };
   for (int64_t round = 0; round < options.rounds(); ++round) {
     begin_round(round);
-    if (round == 0) first_round = feeds;
+    if (round == 0) keep_first_round();
     SNUG_ASSIGN_OR_RETURN(Tensors made, RunBody(registry, body, feeds));
     if (!still_runs(round, made)) break;
     if (runs.size() > 1) {

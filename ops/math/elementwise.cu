@@ -1,7 +1,8 @@
 // Applies the functions of ops/math/functions.h to whole arrays.
 //
-// Where all operands lie like the output, 16 bytes of each are read and written at a time. Otherwise each element of
-// the output works out where its operands lie.
+// Where all operands lie like the output, and begin where 16 bytes do, so many of each are read and written at a time.
+// Otherwise each element of the output works out where its operands lie.
+#include <algorithm>
 #include <array>
 #include <tuple>
 #include <utility>
@@ -37,9 +38,11 @@ __device__ T Apply(const F& f, T a, T b, T c) {
       f(static_cast<Accumulator<T>>(a), static_cast<Accumulator<T>>(b), static_cast<Accumulator<T>>(c)));
 }
 
-// Each thread does kPack elements; n is a multiple of it. y may be any of the x.
-template <int kPack, class F, class T, class... X>
+// Each thread does a pack of elements at a time; those that are left over in the end are done one by one. y may be any
+// of the x.
+template <class F, class T, class... X>
 __global__ void MapKernel(int64_t n, F f, T* y, X... x) {
+  constexpr int kPack = kCudaPack<T>;
   using Pack = CudaPack<T, kPack>;
   SNUG_CUDA_FOR(i, n / kPack) {
     const std::tuple<As<X, Pack>...> packs(LoadPack<true, kPack>(x + i * kPack, kPack)...);
@@ -49,6 +52,8 @@ __global__ void MapKernel(int64_t n, F f, T* y, X... x) {
     }
     StorePack<true>(result, y + i * kPack, kPack);
   }
+  const int64_t in_packs = n / kPack * kPack;
+  SNUG_CUDA_FOR(i, n - in_packs) { y[in_packs + i] = Apply<F, T>(f, x[in_packs + i]...); }
 }
 
 template <class F, class T, class... X>
@@ -67,16 +72,12 @@ absl::Status Launch(const KernelContext& k, const F& f, std::index_sequence<J...
   const int64_t n = k.output_type(0).num_elements();
   T* y = k.output<T>(0);
   const std::array<BroadcastView, sizeof...(J)> views = {BroadcastView(k.input_type(J), k.output_type(0))...};
-  if (!(views[J].contiguous() && ...)) {
-    return k.cuda()->Launch(BroadcastMapKernel<F, T, As<At<J>, Operand<T>>...>, ShapeFor(n), n, f, y,
-                            Operand<T>{k.input<T>(J), views[J].axes()}...);
+  if ((views[J].contiguous() && ...) && AllAligned(y, k.input<T>(J)...)) {
+    const int64_t threads = std::max<int64_t>(n / kCudaPack<T>, 1);
+    return k.cuda()->Launch(MapKernel<F, T, As<At<J>, const T*>...>, ShapeFor(threads), n, f, y, k.input<T>(J)...);
   }
-  constexpr int kPack = 16 / sizeof(T);
-  if (n % kPack == 0 && IsAligned(y) && (IsAligned(k.input<T>(J)) && ...)) {
-    return k.cuda()->Launch(MapKernel<kPack, F, T, As<At<J>, const T*>...>, ShapeFor(n / kPack), n, f, y,
-                            k.input<T>(J)...);
-  }
-  return k.cuda()->Launch(MapKernel<1, F, T, As<At<J>, const T*>...>, ShapeFor(n), n, f, y, k.input<T>(J)...);
+  return k.cuda()->Launch(BroadcastMapKernel<F, T, As<At<J>, Operand<T>>...>, ShapeFor(n), n, f, y,
+                          Operand<T>{k.input<T>(J), views[J].axes()}...);
 }
 
 }  // namespace

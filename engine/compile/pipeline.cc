@@ -323,6 +323,7 @@ absl::Status AddStep(Front& front, const OpRegistry& registry, const proto::Opti
   SNUG_RETURN_IF_ERROR(UnrollAll(front.imported, registry, &front.gradients, options));
   SNUG_RETURN_IF_ERROR(AddUpdates(front.imported, registry, optimizer, front.gradients,
                                   {.gradient_norm = options.gradient_norm,
+                                   .parameter_gradients = options.parameter_gradients,
                                    .micro_batches = options.micro_batches,
                                    .device = options.device,
                                    .sparse_tables = options.sparse_tables},

@@ -57,6 +57,10 @@ struct CompileOptions {
   std::vector<std::string> only;       // for forward-only programs: these are the outputs; empty: the network's
   std::vector<std::string> gradients;  // values whose gradients become outputs "d(<name>)"
   bool gradient_norm = false;          // adds an output "gradient_norm"
+  // Makes outputs "d(<name>)" of the gradients of all parameters that are trained, as the objectives make them: the
+  // means of a step's micro-batches, before clipping. They stay until the end of the step. A table whose gradient is a
+  // list of rows has none.
+  bool parameter_gradients = false;
   DecayRule decay_rule = DecayRule::kAll;
   std::optional<std::vector<std::string>> no_decay;  // patterns (engine/base/text/glob.h); if absent, the network's
   OptionPlaces no_decay_places;                      // where the patterns were written, for errors

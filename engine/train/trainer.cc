@@ -353,6 +353,7 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
     untold = *std::move(report);
     const bool last = step_ == steps_;
     const bool evaluates = last || IsDue(evaluate_every_, step_);
+    untold->evaluates = evaluates;
     const bool saves = last || IsDue(checkpoint_every_, step_);
     if (!tells_later || evaluates || saves) tell();
     SNUG_RETURN_IF_ERROR(told);

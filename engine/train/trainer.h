@@ -68,6 +68,8 @@ class Trainer {
     // is waited for beside a run: this counts where the run was over first, as a whole, which is the most it can be.
     int64_t waited_ns = 0;
     Metrics metrics;  // means over the micro-batches
+    // An evaluation is due next, if there are data for it. Until it runs, the outputs of this step's program are there.
+    bool evaluates = false;
 
     double waited_seconds() const { return static_cast<double>(waited_ns) * 1e-9; }
     double seconds() const { return static_cast<double>(end_ns - begin_ns) * 1e-9; }

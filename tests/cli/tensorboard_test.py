@@ -34,6 +34,18 @@ print(json.dumps(found))
 """
 
 
+MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
+TABLES = """name: "tables"
+input { name: "a" dtype: INT32 max_value: 1000 }
+input { name: "kind" dtype: INT32 max_value: 3 }
+layer { name: "table" input: "a" embedding { entries: 1000 width: 8 } }
+layer { name: "out" input: "table" dense { units: 3 } }
+layer { name: "loss" input: "out" input: "kind" softmax_cross_entropy {} }
+objective: "loss"
+optimizer { learning_rate: 0.1 sgd { momentum: 0 } }
+"""
+
+
 def float32(value):
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
@@ -152,6 +164,69 @@ class TensorBoardTest(SnugTest):
         self.assertEqual(len(list((self.folder / "elsewhere").iterdir())), 1)
         for name in ("step-000000004.safetensors", "step-000000008.safetensors"):
             self.assertEqual(*((self.folder / run / "checkpoints" / name).read_bytes() for run in ("run", "plain")))
+
+    def gradients_of_sgd(self, folder, step, rate):
+        """By name: what plain SGD has taken off the parameters in that step, divided by the rate; and what rounding a
+        parameter to float32 can make of it."""
+        before, after = (parameters(folder / f"checkpoints/step-{at:09}.safetensors") for at in (step - 1, step))
+        return {name: ([(x - y) / rate for x, y in zip(numbers, after[name])],
+                       2 ** -24 * max(map(abs, [*numbers, *after[name]])) / rate) for name, numbers in before.items()}
+
+    def test_histograms_of_gradients_are_of_what_changed_the_parameters(self):
+        text = (MODELS / "mlp.pbtxt").read_text()
+        plain = self.write("plain.pbtxt", text + "optimizer { learning_rate: 0.25 sgd { momentum: 0 } }\n")
+        flags = ("train", plain, "--data-digits-samples=320", "--batch=32", "--threads=1", "--steps=5",
+                 "--schedule=constant", "--evaluate-every=5", "--checkpoint-every=1", "--checkpoint-keep=9", "--tensorboard-gradients")
+        for name, more in (("whole", ()), ("parts", ("--accumulate=4",))):
+            run = self.folder / name
+            said = self.run_snug(*flags, *more, f"--output={run}").stdout
+            self.assertRegex(said, r"of that for --tensorboard-gradients: 6 gradients stay to the end of a step, up to [\d.]+ \wB\n")
+            found = self.read(run / "tensorboard")["histograms"]
+            expected = self.gradients_of_sgd(run, 5, 0.25)
+            self.assertEqual({tag for tag in found if tag.startswith("gradients/")}, {f"gradients/{one}" for one in expected})
+            for parameter, (numbers, error) in expected.items():
+                ((step, histogram),) = found[f"gradients/{parameter}"]
+                self.assertEqual((step, histogram["num"], sum(histogram["bucket"])), (5, len(numbers), len(numbers)))
+                self.assertAlmostEqual(histogram["min"], min(numbers), delta=2 * error)
+                self.assertAlmostEqual(histogram["max"], max(numbers), delta=2 * error)
+                self.assertAlmostEqual(histogram["sum"], sum(numbers), delta=2 * error * len(numbers))
+                squares = sum(x * x for x in numbers)
+                self.assertGreater(squares, 0)
+                self.assertAlmostEqual(histogram["sum_squares"], squares, delta=0.01 * squares)
+
+    def rows(self):
+        lines = self.write("rows.jsonl", "".join(json.dumps({"a": 37 * i % 1000, "kind": i % 3}) + "\n" for i in range(64)))
+        return "--data=json-lines", f"--data-json-lines-file={lines}"
+
+    def test_gradients_that_are_kept_change_no_bit_that_is_trained(self):
+        text = self.write("text.txt", "To be, or not to be, that is the question. " * 40)
+        tables = self.write("tables.pbtxt", TABLES)
+        for name, flags in (
+                ("clip", ("models/mlp.pbtxt", "--data-digits-samples=320", "--batch=32", "--optimizer=adam", "--clip-norm=0.1")),
+                ("narrow", ("models/lenet.pbtxt", "--data=digits", "--data-digits-samples=160", "--batch=16", "--precision=bfloat16",
+                            "--stochastic-rounding", "--accumulate=2")),
+                ("made", ("models/mlp_big.pbtxt", "--data=digits", "--data-digits-samples=64", "--batch=8", "--update-as-made")),
+                ("loops", ("models/gru_bytes.pbtxt", f"--data-text-file={text}", "--batch=2", "--data-text-rows=2", "--loops=rolled")),
+                ("sparse", (tables, *self.rows(), "--batch=8"))):
+            with self.subTest(name):
+                done = {}
+                for kept in ("false", "true"):
+                    output = self.folder / f"{name}_{kept}"
+                    said = self.run_snug("train", *flags, "--threads=1", "--steps=3", "--evaluate-every=0", f"--output={output}",
+                                         "--tensorboard", f"--tensorboard-gradients={kept}").stdout
+                    done[kept] = (output / "checkpoints/step-000000003.safetensors").read_bytes()
+                    self.assertEqual("--tensorboard-gradients" in said, kept == "true")
+                self.assertTrue(done["true"] == done["false"], "the checkpoints differ")
+                tags = self.read(output / "tensorboard")["histograms"]
+                self.assertTrue(any(tag.startswith("gradients/") for tag in tags))
+
+    def test_a_table_whose_gradient_is_a_list_of_rows_has_none_and_is_named(self):
+        said = self.run_snug("train", self.write("tables.pbtxt", TABLES), *self.rows(), "--batch=8", "--steps=2",
+                             f"--output={self.folder / 'run'}", "--tensorboard-gradients").stdout
+        self.assertIn("no histogram of the gradient of table.weight, which is never made: it is a list of rows\n", said)
+        tags = self.read(self.folder / "run/tensorboard")["histograms"]
+        self.assertIn("parameters/table.weight", tags)
+        self.assertEqual({tag for tag in tags if tag.startswith("gradients/")}, {"gradients/out.weight", "gradients/out.bias"})
 
     def test_a_training_that_was_killed_goes_on_without_going_back(self):
         # Steps after the newest checkpoint are done again: what was written of them before is not shown. The pipe is

@@ -49,7 +49,7 @@ struct TrainFlags {
   std::string output;
   std::optional<std::string> tensorboard;  // a folder; empty: in the output
   std::optional<bool> resume_said;         // what --resume says
-  bool resume = false, json = false, upload_ahead = true, classes_of_data = false;
+  bool resume = false, json = false, upload_ahead = true, classes_of_data = false, gradients = false;
   std::vector<std::string> resume_with;
   std::set<std::string> may_change;  // the same, checked
   TrainingFlags training;
@@ -78,6 +78,19 @@ void PrintMemory(const Trainer& trainer, std::FILE* out) {
     absl::FPrintF(out, "; beside it on the device %s for the next batch", ByteSize(session.upload_bytes()));
   }
   absl::FPrintF(out, "\n");
+}
+
+// What --tensorboard-gradients keeps, and of which tables it has none.
+void PrintKeptGradients(const Compiled& compiled, std::FILE* out) {
+  int64_t bytes = 0;
+  const std::vector<tensorboard::KeptGradient> gradients = tensorboard::KeptGradients(compiled);
+  for (const tensorboard::KeptGradient& gradient : gradients) bytes += gradient.bytes;
+  absl::FPrintF(out, "of that for --tensorboard-gradients: %d gradients stay to the end of a step, up to %s\n",
+                gradients.size(), ByteSize(bytes));
+  for (const TableGradient& table : compiled.tables) {
+    if (!table.rows) continue;
+    absl::FPrintF(out, "no histogram of the gradient of %s, which is never made: it is a list of rows\n", table.table);
+  }
 }
 
 // What may help where steps wait for data.
@@ -222,6 +235,7 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   options.goes_on = f.resume;
   options.judges_classes = true;
   options.compile.decay_rule = checkpoints.decay_rule();
+  options.compile.parameter_gradients = f.gradients;
   SNUG_ASSIGN_OR_RETURN(TrainingData data, OpenDataAndSetClasses(f, training, checkpoints, &loaded.network, out));
   const bool other_classes = data.learnt.contains(kHeadClassesKey);
   checkpoints.Keep(data.learnt, KeptOptions::Of(given, data), f.may_change);
@@ -251,6 +265,7 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
     absl::FPrintF(out, "evaluations have %s\n", Printable(missing));
   }
   PrintMemory(*trainer, out);
+  if (f.gradients) PrintKeptGradients(compiled, out);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainLog> log,
       TrainLog::Open({.folder = output,
@@ -383,6 +398,9 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
               if (value != "false") f.tensorboard = value == "true" ? "" : value;
               return absl::OkStatus();
             });
+  flags.Add("tensorboard-gradients", &f.gradients,
+            "histograms of gradients too; they stay to the end of each step for it, in more memory, which is said; "
+            "implies --tensorboard");
   AddJsonFlag(flags, &f.json);
   f.training.AddSections(flags, [&] {
     f.observer.AddTo(flags);
@@ -406,6 +424,7 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
         "--resume-with goes on with a training, and --resume=false says that one begins: leave out one of them");
   }
   f.resume = f.resume_said.value_or(!f.may_change.empty());
+  if (f.gradients && !f.tensorboard.has_value()) f.tensorboard = "";
   return Train(loaded, options, f);
 }
 

@@ -42,6 +42,7 @@ class Updates {
     SNUG_RETURN_IF_ERROR(AddGate());
     if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddSums());
     if (!options_.micro_batches.last) return absl::OkStatus();
+    if (options_.parameter_gradients) KeepGradients();
     if (!trained_.empty()) {
       learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
       SNUG_RETURN_IF_ERROR(AddGradientNorm());
@@ -80,6 +81,16 @@ class Updates {
       trained.rows = list->second.numbers;
     }
     return absl::OkStatus();
+  }
+
+  // Makes outputs of gradients, unless they are some already (CompileOptions::gradients).
+  void KeepGradients() {
+    for (const Trained& trained : trained_) {
+      std::string name = absl::StrCat("d(", NameOf(trained.parameter), ")");
+      const bool known = std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                                     [&](const Output& output) { return output.name == name; });
+      if (!known && !trained.rows.valid()) graph_.outputs.push_back({std::move(name), trained.gradient});
+    }
   }
 
   ValueId RandomState() const { return imported_.random_state; }

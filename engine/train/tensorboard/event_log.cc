@@ -101,6 +101,18 @@ std::vector<std::pair<std::string, int64_t>> PlannedBytes(const Trainer& trainer
 
 }  // namespace
 
+std::vector<KeptGradient> KeptGradients(const Compiled& compiled) {
+  std::vector<KeptGradient> kept;
+  for (const Variable& variable : compiled.graph.variables()) {
+    if (variable.role != VariableRole::kParameter) continue;
+    const std::string name = absl::StrCat("d(", variable.name, ")");
+    for (const Endpoint& output : compiled.executable.outputs) {
+      if (output.name == name) kept.push_back({variable.name, name, output.type.size_bytes()});
+    }
+  }
+  return kept;
+}
+
 absl::StatusOr<std::unique_ptr<EventLog>> EventLog::Open(const std::string& folder, Trainer& trainer,
                                                          const proto::Network& network) {
   SNUG_ASSIGN_OR_RETURN(std::string path, NewFileIn(folder));
@@ -134,19 +146,28 @@ absl::Status EventLog::Step(const Trainer::StepReport& report) {
   AddNumber("rate/learning_rate", report.rate, &summary);
   AddNumber("rate/samples_per_second", static_cast<double>(trainer_.batch()) / report.seconds(), &summary);
   AddNumber("rate/waited_for_data", report.waited_seconds() / report.seconds(), &summary);
+  if (report.evaluates) SNUG_RETURN_IF_ERROR(AddHistograms(&summary));
   return file_->Write(NewEvent(report.step).Message(kEventSummary, summary).bytes());
+}
+
+absl::Status EventLog::AddHistograms(Wire* summary) {
+  Session& session = trainer_.session();
+  for (const Variable& variable : session.compiled().graph.variables()) {
+    if (variable.role != VariableRole::kParameter) continue;
+    SNUG_ASSIGN_OR_RETURN(const std::vector<double> numbers, session.GetVariable(variable.name));
+    AddHistogram(absl::StrCat("parameters/", variable.name), HistogramOf(numbers), summary);
+  }
+  for (const KeptGradient& kept : KeptGradients(session.compiled())) {
+    SNUG_ASSIGN_OR_RETURN(const std::vector<double> numbers, session.Fetch(kept.output));
+    AddHistogram(absl::StrCat("gradients/", kept.parameter), HistogramOf(numbers), summary);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status EventLog::Evaluation(const Trainer::EvaluationReport& report) {
   Wire summary;
   for (const auto& [name, value] : report.evaluation.metrics) {
     AddNumber(absl::StrCat(name, "/evaluation"), value, &summary);
-  }
-  Session& session = trainer_.session();
-  for (const Variable& variable : session.compiled().graph.variables()) {
-    if (variable.role != VariableRole::kParameter) continue;
-    SNUG_ASSIGN_OR_RETURN(const std::vector<double> numbers, session.GetVariable(variable.name));
-    AddHistogram(absl::StrCat("parameters/", variable.name), HistogramOf(numbers), &summary);
   }
   return file_->Write(NewEvent(report.step).Message(kEventSummary, summary).bytes());
 }

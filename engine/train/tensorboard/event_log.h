@@ -13,11 +13,21 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/train/tensorboard/record_file.h"
 #include "engine/train/trainer.h"
 
 namespace snug::core::tensorboard {
+
+class Wire;
+
+// Gradients that stay until the end of each step, because CompileOptions::parameter_gradients asks for it.
+struct KeptGradient {
+  std::string parameter, output;  // by which names they are fetched
+  int64_t bytes = 0;
+};
+std::vector<KeptGradient> KeptGradients(const Compiled& compiled);
 
 class EventLog {
  public:
@@ -26,10 +36,11 @@ class EventLog {
   static absl::StatusOr<std::unique_ptr<EventLog>> Open(const std::string& folder, Trainer& trainer,
                                                         const proto::Network& network);
 
-  // <metric>/training, rate/learning_rate, rate/samples_per_second and rate/waited_for_data, a share of the time.
+  // <metric>/training, rate/learning_rate, rate/samples_per_second and rate/waited_for_data, a share of the time. Where
+  // an evaluation is due also parameters/<name>, and gradients/<name> of those that the trainer's program keeps
+  // (CompileOptions::parameter_gradients).
   absl::Status Step(const Trainer::StepReport& report);
-  // <metric>/evaluation, and parameters/<name>.
-  absl::Status Evaluation(const Trainer::EvaluationReport& report);
+  absl::Status Evaluation(const Trainer::EvaluationReport& report);  // <metric>/evaluation
 
   const std::string& path() const { return path_; }  // of the file
 
@@ -37,6 +48,7 @@ class EventLog {
   EventLog(std::string path, std::unique_ptr<RecordFile> file, Trainer& trainer)
       : path_(std::move(path)), file_(std::move(file)), trainer_(trainer) {}
   absl::Status Begin(const proto::Network& network);
+  absl::Status AddHistograms(Wire* summary);
 
   const std::string path_;
   const std::unique_ptr<RecordFile> file_;

@@ -166,6 +166,16 @@ snug_error* snug_network_to_text(const snug_network* network, char** text) {
   });
 }
 
+snug_error* snug_network_with_classes(const snug_network* network, int64_t classes, snug_network** result) {
+  return Guarded([&]() -> Status {
+    if (Status given = Given({{"network", network}, {"result", result}}); !given.ok()) return given;
+    Result<snug::Network> made = network->network.WithClasses(classes);
+    if (!made.ok()) return made.status();
+    *result = new snug_network{std::move(*made)};
+    return {};
+  });
+}
+
 void snug_network_free(snug_network* network) { delete network; }
 
 snug_error* snug_options_new(snug_options** options) {

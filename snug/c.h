@@ -52,6 +52,8 @@ SNUG_C_API snug_error* snug_network_from_file(const char* path, snug_network** n
 /* The text of a model file; `name` stands for the file in messages. */
 SNUG_C_API snug_error* snug_network_from_text(const char* text, const char* name, snug_network** network);
 SNUG_C_API snug_error* snug_network_to_text(const snug_network* network, char** text);
+/* The same network with so many outputs of the layers that score classes, as data have so many; `network` stays. */
+SNUG_C_API snug_error* snug_network_with_classes(const snug_network* network, int64_t classes, snug_network** result);
 SNUG_C_API void snug_network_free(snug_network* network);
 
 /* ---- options of a session ---- */

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/text/suggest.h"
+#include "engine/train/class_heads.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/custom.pb.h"
 #include "snug/internal/engine.h"
@@ -304,6 +305,25 @@ Network& Network::Optimizer(std::vector<Option> options, Where where) noexcept {
 Network& Network::AddOp(Op op) noexcept {
   Build(impl_, Where::Current(), [&](Builder& b) { b.AddOp(std::move(op)); });
   return *this;
+}
+
+Result<Network> Network::WithClasses(int64_t classes) const noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  return embed::Guarded([&]() -> Result<Network> {
+    if (classes < 1 || classes > core::kMostClasses) {
+      return embed::FromEngine(
+          absl::InvalidArgumentError(absl::StrCat("classes: expected 1 to ", core::kMostClasses, ", found ", classes)));
+    }
+    const absl::StatusOr<core::ClassHeads> heads = core::FindClassHeads(impl_->network);
+    if (!heads.ok()) {
+      return embed::FromEngine(absl::InvalidArgumentError(
+          absl::StrCat("classes: this network has none to set: ", heads.status().message())));
+    }
+    auto impl = std::make_unique<Impl>(*impl_);
+    impl->ops = std::make_shared<embed::OutsideOps>(*impl_->ops);
+    core::SetClasses(*heads, classes, &impl->network);
+    return Network(std::move(impl));
+  });
 }
 
 Status Network::status() const noexcept {

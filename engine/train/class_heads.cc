@@ -16,9 +16,6 @@
 namespace snug::core {
 namespace {
 
-// More classes than any data have; a layer of so many outputs can still be counted in bytes.
-constexpr int64_t kMostClasses = 10'000'000;
-
 absl::string_view NameOf(absl::string_view value) { return absl::StripSuffix(value, ":0"); }
 
 const proto::Layer* FindLayer(const proto::Network& network, absl::string_view value) {

@@ -17,6 +17,9 @@ class Network;
 namespace snug::core {
 struct TrainingData;
 
+// More classes than any data have; a layer of so many outputs can still be counted in bytes.
+inline constexpr int64_t kMostClasses = 10'000'000;
+
 struct ClassHeads {
   std::string labels;               // the input that has the class of each sample
   std::vector<std::string> layers;  // dense or conv layers, each with an output for each class

@@ -35,6 +35,7 @@ _FALLIBLE = {
     "network_from_file": [_TEXT, _POINTER],
     "network_from_text": [_TEXT, _TEXT, _POINTER],
     "network_to_text": [_POINTER, _POINTER],
+    "network_with_classes": [_POINTER, _INT64, _POINTER],
     "options_new": [_POINTER],
     "options_set_integer": [_POINTER, _TEXT, _INT64],
     "options_set_number": [_POINTER, _TEXT, _DOUBLE],

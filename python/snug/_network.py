@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import difflib
+import operator
 import os
 import re
 from typing import Any, Iterable, Mapping, Union
@@ -40,6 +41,20 @@ class Network:
 
     def _own(self, handle: ctypes.c_void_p) -> None:
         self._handle, self._owner = handle, owned(handle, "snug_network")
+
+    def with_classes(self, classes: int) -> "Network":
+        """The same network with so many outputs of the layers that score classes, as the data have so many.
+
+        >>> network = snug.Network("models/resnet18.pbtxt").with_classes(5)
+
+        They are found as `snug train --classes-of-data` finds them: by what losses and metrics compare with labels.
+        """
+        count = operator.index(classes)
+        if not -2**63 <= count < 2**63:
+            raise Error(f"classes: expected an integer of 64 bits, found {count}")
+        network = Network.__new__(Network)
+        network._own(made(lib.snug_network_with_classes, self._handle, count))
+        return network
 
     @property
     def text(self) -> str:

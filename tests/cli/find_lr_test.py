@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import signal
 import struct
 import subprocess
@@ -36,6 +37,21 @@ class FindLrTest(SnugTest):
             self.assertEqual(rates, sorted(rates))
             self.assertAlmostEqual(rates[0], 1e-6)
             xml.dom.minidom.parse(str(self.folder / "lr.svg"))
+
+    def test_classes_of_the_data(self):
+        # Of ten digits' classes in the file there are three.
+        text = (ROOT / MLP).read_text().replace("shape { dim: 784 }", "shape { dim: 2 }").replace("784", "2")
+        model = self.write("kinds.pbtxt", text[:text.index("training {")])
+        rows = self.write("kinds.csv", "a,b,kind\n" + "".join(f"{i % 7},{i % 3},k{i % 3}\n" for i in range(160)))
+        flags = ("find-lr", model, "--data=csv", f"--data-csv-file={rows}", "--data-csv-label=kind", "--batch=80", "--threads=1",
+                 "--steps=100", f"--svg={self.folder / 'lr.svg'}")
+        said = {wanted: self.run_snug(*flags, f"--classes-of-data={wanted}").stdout for wanted in ("true", "false")}
+        self.assertIn("network: 3 classes, as the data have, in place of 10: fc3\n", said["true"])
+        self.assertIn("network: fc3 scores 10 classes, and the data have 3", said["false"])
+        first = {wanted: float(re.search(r"loss ([\d.]+)", text)[1]) for wanted, text in said.items()}
+        self.assertLess(first["true"], first["false"])  # about ln 3, not ln 10
+        language = self.error("find-lr", "models/gpt_bytes.pbtxt", "--data=text", f"--data-text-file={model}", "--classes-of-data")
+        self.assertIn("--classes-of-data: the network is a language model", language)
 
     def test_it_says_what_to_type_and_keeps_nothing(self):
         done = self.run_snug("find-lr", MLP, *SMALL, f"--svg={self.folder / 'lr.svg'}")

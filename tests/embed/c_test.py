@@ -196,6 +196,28 @@ class CTest(unittest.TestCase):
         call("plan", again, options, ctypes.byref(planned))
         self.assertEqual(bytes(planned), bytes(taken))
 
+    def test_a_network_with_other_classes(self):
+        network = made("network_from_file", str(SOURCE / "models/lenet.pbtxt"))
+        fewer = made("network_with_classes", network, ctypes.c_int64(3))
+        shapes = []
+        for one in (network, fewer):
+            session = made("session_create", one, options_of(batch=2))
+            weight = Tensor()
+            call("variable", session, "fc3.weight", ctypes.byref(weight))
+            shapes.append(tuple(weight.shape[:weight.rank]))
+            LIBRARY.snug_session_free(session)
+            LIBRARY.snug_network_free(one)
+        self.assertEqual(shapes, [(10, 84), (3, 84)])
+        network = made("network_from_text", 'name: "n" input { name: "x" } layer { name: "y" input: "x" relu {} } output: "y"', "n")
+        for arguments, expected in (((network, ctypes.c_int64(0)), "classes: expected 1 to 10000000, found 0"),
+                                    ((network, ctypes.c_int64(2)), "classes: this network has none to set"),
+                                    ((None, ctypes.c_int64(2)), 'argument "network"')):
+            with self.assertRaises(SnugError) as raised:
+                made("network_with_classes", *arguments)
+            self.assertIn(expected, str(raised.exception))
+            self.assertEqual(raised.exception.code, INVALID_ARGUMENT)
+        LIBRARY.snug_network_free(network)
+
     def test_every_option_of_a_session_has_its_name_here(self):
         fields = re.search(r"struct SessionOptions \{(.*?)\n\};", (SOURCE / "snug/session.h").read_text(), re.S)[1]
         names = re.findall(r"^  [\w:<> ]+[ >](\w+) = ", fields, re.M)

@@ -18,6 +18,22 @@ TEST(Network, BuiltByCodeIsTheOneOfTheFile) {
   EXPECT_EQ(*SmallNetwork().ToText(), *text->ToText());
 }
 
+TEST(Network, GetsAsManyClassesAsDataHave) {
+  const Network network = SmallNetwork();
+  const Result<Network> seven = network.WithClasses(7);
+  ASSERT_TRUE(seven.ok()) << seven.status().message();
+  EXPECT_THAT(*seven->ToText(), HasSubstr("units: 7"));
+  EXPECT_THAT(*network.ToText(), HasSubstr("units: 3"));  // it stays
+  const Result<Session> session = Session::Create(*seven);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_THAT(network.WithClasses(0).status().message(), HasSubstr("classes: expected 1 to 10000000, found 0"));
+  Network plain("plain");
+  plain.Input("x", {4}).Layer("y", "relu", {"x"}).Output("y");
+  EXPECT_THAT(plain.WithClasses(2).status().message(), HasSubstr("classes: this network has none to set: "));
+  plain.Layer("z", "dense", {"y"}, {{"unit", 2}});
+  EXPECT_THAT(plain.WithClasses(2).status().message(), HasSubstr("unit"));  // mistakes come first
+}
+
 // A recurrence over the five rows of x, beside one of two bodies.
 constexpr const char* kLoopText = R"(
 name: "loops"

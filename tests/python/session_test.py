@@ -103,6 +103,28 @@ class TrainingTest(PackageTest):
             session.fit(points(4 * BATCH), validation=points(BATCH + 1))
         self.assertEqual(session.steps, 0)
 
+    def test_a_network_gets_as_many_classes_as_the_data_have(self):
+        data = points(160)
+        two = {"point": data["point"], "quadrant": array.array("i", [label % 2 for label in data["quadrant"]])}
+        network = quadrants()
+        fewer = network.with_classes(2)
+        self.assertIn("units: 4", network.text)  # it stays
+        self.assertIn("units: 2", fewer.text)
+        with snug.Session(fewer, batch=BATCH, seed=1) as session:
+            self.assertEqual(session.parameters["score.weight"].shape, (2, 32))
+            epochs = session.fit(two, epochs=10)
+            self.assertLess(epochs[-1].means["loss"], epochs[0].means["loss"])
+            self.error(snug.Error, lambda: session.step({k: v[:BATCH] for k, v in data.items()}), "quadrant", "2")
+        with snug.Session(network.with_classes(7), batch=BATCH) as session:
+            self.assertEqual(session.parameters["score.bias"].shape, (7,))
+        for count in (0, -1, 10**8):
+            self.error(snug.Error, lambda count=count: network.with_classes(count), f"expected 1 to 10000000, found {count}")
+        self.error(snug.Error, lambda: network.with_classes(2**70), "64 bits")
+        with self.assertRaises(TypeError):
+            network.with_classes("three")
+        none = snug.Network.from_text('name: "n" input { name: "x" } layer { name: "y" input: "x" relu {} } output: "y"')
+        self.error(snug.Error, lambda: none.with_classes(3), "this network has none to set", "class scores")
+
     def test_the_same_seed_gives_the_same_epochs(self):
         def losses(**options):
             with snug.Session(quadrants(), batch=BATCH, seed=1) as session:

@@ -33,8 +33,8 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/training_flags.h"
 #include "tools/cli/judge/confusion_summary.h"
-#include "tools/cli/preparation_log.h"
 #include "tools/cli/process.h"
+#include "tools/cli/runs/classes_of_data.h"
 #include "tools/cli/runs/kept_options.h"
 #include "tools/cli/runs/run_notes.h"
 #include "tools/cli/step_observer.h"
@@ -172,53 +172,6 @@ absl::Status CheckMetricNames(const LoadedNetwork& loaded, const Trainer& traine
   return absl::OkStatus();
 }
 
-// Opens the data, and gives the network as many classes as they have, or as the checkpoint says, where that is wanted.
-absl::StatusOr<TrainingData> OpenDataAndSetClasses(const TrainFlags& f, const proto::Training& training,
-                                                   const Checkpoints& checkpoints, proto::Network* network,
-                                                   std::FILE* out) {
-  constexpr absl::string_view kFlag = "--classes-of-data: ";
-  const bool kept = f.resume && checkpoints.metadata().contains(kHeadClassesKey);
-  if (kept) {
-    SNUG_ASSIGN_OR_RETURN(const std::string said, SetKeptClasses(checkpoints.metadata(), network));
-    if (!said.empty()) absl::FPrintF(out, "network: %s\n", said);
-  }
-  const absl::StatusOr<ClassHeads> heads = FindClassHeads(*network);
-  const bool sets = f.classes_of_data && !kept;
-  if (sets && !heads.ok()) return absl::InvalidArgumentError(absl::StrCat(kFlag, heads.status().message()));
-  proto::Network open_to_any = *network;  // for data with more classes than the file has
-  for (proto::Input& input : *open_to_any.mutable_input()) {
-    if (sets && input.name() == heads->labels) input.clear_max_value();
-  }
-  SNUG_ASSIGN_OR_RETURN(TrainingData data,
-                        OpenDataAloud(out, training.data(), open_to_any, static_cast<uint64_t>(training.seed()),
-                                      f.resume ? &checkpoints.metadata() : nullptr, f.resume));
-  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
-  if (kept) data.learnt[kHeadClassesKey] = checkpoints.metadata().at(kHeadClassesKey);
-  const std::optional<int64_t> classes = ClassesOf(data);
-  if (sets && !classes.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        kFlag, "expected data that say how many classes they have, as folders of images, tables and CIFAR do"));
-  }
-  if (!heads.ok() || !classes.has_value() || *classes == heads->classes) return data;
-  const std::string layers = absl::StrJoin(heads->layers, ", ");
-  if (sets && f.resume) {
-    return absl::InvalidArgumentError(absl::StrCat(kFlag, "the checkpoint was trained with the ", heads->classes,
-                                                   " classes of the file: leave out this flag"));
-  }
-  if (sets) {
-    SetClasses(*heads, *classes, network);
-    data.learnt[kHeadClassesKey] = absl::StrCat(*classes);
-    absl::FPrintF(out, "network: %d classes, as the data have, in place of %d: %s\n", *classes, heads->classes, layers);
-  } else if (*classes < heads->classes) {
-    absl::FPrintF(
-        out,
-        "network: %s scores %d classes, and the data have %d: the others are learnt as never right, and may be "
-        "predicted; --classes-of-data gives it %d\n",
-        layers, heads->classes, *classes, *classes);
-  }
-  return data;
-}
-
 absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, TrainFlags& f) {
   const proto::Training& training = given.training;
   const OpRegistry& registry = OpRegistry::Builtin();
@@ -236,7 +189,9 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   options.judges_classes = true;
   options.compile.decay_rule = checkpoints.decay_rule();
   options.compile.parameter_gradients = f.gradients;
-  SNUG_ASSIGN_OR_RETURN(TrainingData data, OpenDataAndSetClasses(f, training, checkpoints, &loaded.network, out));
+  SNUG_ASSIGN_OR_RETURN(TrainingData data,
+                        OpenDataAndSetClasses(training, f.classes_of_data, f.resume ? &checkpoints.metadata() : nullptr,
+                                              &loaded.network, out));
   const bool other_classes = data.learnt.contains(kHeadClassesKey);
   checkpoints.Keep(data.learnt, KeptOptions::Of(given, data), f.may_change);
   SNUG_ASSIGN_OR_RETURN(
@@ -389,9 +344,7 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
       "resume-with", &f.resume_with,
       absl::StrCat("go on, with what is named here as it is said now, and all else as it was: ", NamesToResumeWith()));
   f.training.AddInit(flags);
-  flags.Add("classes-of-data", &f.classes_of_data,
-            "the layers that score classes get as many outputs as the data have classes; the checkpoint keeps that for "
-            "eval, predict and export");
+  AddClassesOfDataFlag(flags, "; the checkpoint keeps that for eval, predict and export", &f.classes_of_data);
   flags.Add("tensorboard", "", "also write event files for TensorBoard; =DIR: there; default: <output>/tensorboard",
             [&f](const std::string& value) -> absl::Status {
               f.tensorboard.reset();

@@ -13,7 +13,6 @@
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
-#include "engine/base/text/printable.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/trainer.h"
@@ -23,8 +22,8 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/training_flags.h"
-#include "tools/cli/preparation_log.h"
 #include "tools/cli/process.h"
+#include "tools/cli/runs/classes_of_data.h"
 #include "tools/picture/curve.h"
 #include "tools/runs/rate_range.h"
 
@@ -36,7 +35,7 @@ using runs::RateRange;
 struct FindRateFlags {
   RateRange::Options range;
   std::string svg;
-  bool json = false;
+  bool json = false, classes_of_data = false;
   TrainingFlags training;
 };
 
@@ -71,13 +70,12 @@ proto::Training ForTheSweep(proto::Training training, int64_t steps) {
   return training;
 }
 
-absl::StatusOr<std::unique_ptr<Trainer>> NewTrainer(const LoadedNetwork& loaded, const TrainingOptions& given,
+absl::StatusOr<std::unique_ptr<Trainer>> NewTrainer(LoadedNetwork& loaded, const TrainingOptions& given,
                                                     const FindRateFlags& f, std::FILE* out) {
   const proto::Training training = ForTheSweep(given.training, f.range.steps);
   SNUG_ASSIGN_OR_RETURN(const TrainerOptions options, f.training.ForTrainer(given));
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
-                        OpenDataAloud(out, training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
-  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
+                        OpenDataAndSetClasses(training, f.classes_of_data, nullptr, &loaded.network, out));
   data.evaluation.reset();
   SNUG_ASSIGN_OR_RETURN(
       std::unique_ptr<Trainer> trainer,
@@ -151,7 +149,7 @@ void PrintJson(const RateRange& range, const RateRange::Suggestion& found, const
   std::puts(json.text().c_str());
 }
 
-absl::StatusOr<int> FindRate(const LoadedNetwork& loaded, const TrainingOptions& given, const FindRateFlags& f) {
+absl::StatusOr<int> FindRate(LoadedNetwork& loaded, const TrainingOptions& given, const FindRateFlags& f) {
   std::FILE* const out = f.json ? stderr : stdout;
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer, NewTrainer(loaded, given, f, out));
   const std::string& network = trainer->session().compiled().graph.name;
@@ -206,6 +204,7 @@ absl::StatusOr<int> RunFindLr(const Arguments& arguments) {
   flags.Add("svg", &f.svg, "file for the curve; default runs/<network>/find_lr.svg");
   f.training.AddTrainingFile(flags);
   f.training.AddInit(flags);
+  AddClassesOfDataFlag(flags, "", &f.classes_of_data);
   AddJsonFlag(flags, &f.json);
   f.training.AddSections(
       flags, [] {}, {"epochs", "evaluate-every", "evaluate-batches", "log-every", "schedule", "checkpoint", "best"},
@@ -213,7 +212,7 @@ absl::StatusOr<int> RunFindLr(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_RETURN_IF_ERROR(CheckRange(f.range));
 
-  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, f.training.Settle(loaded));
   return FindRate(loaded, options, f);
 }

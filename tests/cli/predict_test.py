@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import math
+import os
 import random
 import shutil
 import struct
@@ -99,6 +100,32 @@ class PredictTest(SnugTest):
         ):
             with self.subTest(flags=flags):
                 self.assertIn(expected, self.run_snug("predict", *self.trained, *flags, code=2).stderr.split("\n")[-2])
+
+    def most_memory(self, *arguments):
+        """The bytes that a run of the command has had resident at its most."""
+        command = subprocess.Popen([BINARY, *map(str, arguments)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = command.stderr.read()
+        command.stderr.close()
+        _, status, usage = os.wait4(command.pid, 0)
+        command.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(command.returncode, 0, said)
+        return usage.ru_maxrss * 1024
+
+    def test_memory_does_not_grow_with_the_number_of_samples(self):
+        # What comes out has 256 numbers for each sample: 10 MB for all of them, or 30 MB as text.
+        few, many = 200, 10000
+        flags = ("predict", *self.trained[:3], "--batch=100", "--fetch=fc1")
+        for form in ("csv", "jsonl", "npy"):
+            with self.subTest(form):
+                output = self.folder / f"rows.{form}"
+                most = {}
+                for samples in (few, many):
+                    most[samples] = self.most_memory(*flags, f"--batches={samples // 100}", f"--format={form}", f"--output={output}")
+                if form == "npy":
+                    self.assertEqual(read_npy(output.read_bytes())[0], (many, 256))
+                else:
+                    self.assertEqual(output.read_bytes().count(b"\n"), many + (form == "csv"))
+                self.assertLess(most[many] - most[few], 4 << 20, most)
 
     def test_what_did_not_arrive_is_a_failure(self):
         with open("/dev/full", "w") as full:

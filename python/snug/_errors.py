@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Tuple
+
 _CODES = {
     1: "CANCELLED", 2: "UNKNOWN", 3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 6: "ALREADY_EXISTS", 7: "PERMISSION_DENIED",
     8: "RESOURCE_EXHAUSTED", 9: "FAILED_PRECONDITION", 10: "ABORTED", 11: "OUT_OF_RANGE", 12: "UNIMPLEMENTED",
@@ -21,7 +23,7 @@ class Error(Exception):
         super().__init__(message)
         self.code = code
 
-    def __reduce__(self):  # so that it comes back from a process of multiprocessing
+    def __reduce__(self) -> Tuple[Any, ...]:  # so that it comes back from a process of multiprocessing
         return type(self), (str(self), self.code)
 
 

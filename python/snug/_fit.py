@@ -33,16 +33,17 @@ def fit(session: Session, data: Mapping[str, Any], epochs: int, learning_rate: R
     """What `Session.fit` says."""
     if not session._trains:
         raise Error("fit: a session with training=False does not train", "FAILED_PRECONDITION")
-    if validation is not None and session.evaluation is None:
+    evaluation = session.evaluation
+    if validation is not None and evaluation is None:
         raise Error("validation: expected a session with an evaluation_batch", "FAILED_PRECONDITION")
     arrays, count = session._rows(data)
     if count < session._batch:
         raise Error(f"data: expected at least a batch of {session._batch} samples, found {count}")
     judged = None
-    if validation is not None:
-        judged, judged_count = session.evaluation._rows(validation, "validation")
-        if judged_count == 0 or judged_count % session.evaluation.batch:
-            raise Error(f"validation: expected a multiple of the evaluation_batch of {session.evaluation.batch} "
+    if validation is not None and evaluation is not None:
+        judged, judged_count = evaluation._rows(validation, "validation")
+        if judged_count == 0 or judged_count % evaluation.batch:
+            raise Error(f"validation: expected a multiple of the evaluation_batch of {evaluation.batch} "
                         f"samples, found {judged_count}")
     history: List[Epoch] = []
     for number in range(1, epochs + 1):
@@ -60,7 +61,7 @@ def fit(session: Session, data: Mapping[str, Any], epochs: int, learning_rate: R
             if on_step is not None and on_step(session.steps, outputs) is False:
                 going = False
                 break
-        evaluated = session.evaluation._means(judged, judged_count) if judged is not None else {}
+        evaluated = evaluation._means(judged, judged_count) if evaluation is not None and judged is not None else {}
         epoch = Epoch(number, session.steps, {name: total / done for name, total in sums.items()}, evaluated,
                       time.monotonic() - begun)
         history.append(epoch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import array
 import ctypes
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _library
 from ._errors import AlignmentError, DeviceError, DTypeError, Error, NotContiguousError, ShapeError
@@ -19,6 +19,7 @@ _DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: 
 _DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm",
                    11: "rocm_host", 13: "cuda_managed", 14: "oneapi"}
 _ON_HOST = (1, 3, 11)
+_TO_HOST = "move them there: tensor.cpu() of PyTorch, cupy.asnumpy(array), jax.device_get(array)"
 
 
 class _DLTensor(ctypes.Structure):
@@ -102,7 +103,7 @@ def _wrong_type(what: str, found: str) -> DTypeError:
     return DTypeError(f"{what}: expected elements of one of {', '.join(DTYPES)}, found {found}")
 
 
-def _by_array_interface(what: str, value: Any, interface: dict) -> Given:
+def _by_array_interface(what: str, value: Any, interface: Dict[str, Any]) -> Given:
     number = _TYPESTRS.get(interface["typestr"])
     if number is None:
         raise _wrong_type(what, str(getattr(value, "dtype", interface["typestr"])))
@@ -118,8 +119,7 @@ def _by_dlpack(what: str, value: Any) -> Given:
     device = int(value.__dlpack_device__()[0])
     if device not in _ON_HOST:
         name = _DLPACK_DEVICES.get(device, f"DLPack's device {device}")
-        raise DeviceError(f"{what}: expected numbers in the processor's memory, found them on {name}: move them there, "
-                          "as tensor.cpu() does")
+        raise DeviceError(f"{what}: expected numbers in the processor's memory, found them on {name}: {_TO_HOST}")
     try:
         try:
             capsule = value.__dlpack__(max_version=(1, 0))
@@ -209,7 +209,7 @@ def given(what: str, value: Any) -> Given:
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _by_dlpack(what, value)
     if hasattr(value, "__cuda_array_interface__"):
-        raise DeviceError(f"{what}: expected numbers in the processor's memory, found them on a GPU: move them there")
+        raise DeviceError(f"{what}: expected numbers in the processor's memory, found them on a GPU: {_TO_HOST}")
     if isinstance(value, (int, float, list, tuple)) and not isinstance(value, bool):
         return _by_numbers(what, value)
     try:

@@ -80,7 +80,9 @@ class Plan(Memory):
 
 
 def _report(network: Network, options: "dict[str, Any]") -> "dict[str, Any]":
-    return json.loads(compiled(network, options, lambda n, o: text_of(made(lib.snug_plan_report, n, o))))
+    report: "dict[str, Any]" = json.loads(
+        compiled(network, options, lambda n, o: text_of(made(lib.snug_plan_report, n, o))))
+    return report
 
 
 def plan(network: Network, **options: Any) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import time
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ._calls import SHORT_SECONDS, on_main_thread
 from ._errors import Error, ShapeError
@@ -40,7 +40,7 @@ class Program:
         self._batch = batch.value
         self._bound = {name for name in bound if name in self._inputs or name in self._outputs}
         self._bindings: Dict[str, Given] = {}
-        self._fed: set = set()
+        self._fed: Set[str] = set()
         self._seconds = SHORT_SECONDS  # that the last step took; the first may take long
 
     def _type(self, function: Any, handle: ctypes.c_void_p, name: str) -> TensorType:
@@ -73,7 +73,7 @@ class Program:
 
     # ---- a step ----
 
-    def step(self, feeds: Optional[Mapping[str, Any]] = None, *, copy: bool = True, **more: Any) -> Dict[str, Tensor]:
+    def step(self, feeds: Optional[Mapping[str, Any]] = None, *, copy: bool = True, **more: Any) -> Dict[str, Any]:
         """Feeds arrays, runs one step, and returns the outputs.
 
         `feeds` has an array for each input: NumPy's, PyTorch's, anything that knows DLPack or Python's buffers, or
@@ -175,12 +175,13 @@ class Program:
     def input(self, name: str) -> Tensor:
         """The memory that a step reads an input from, to be filled before it; this counts as feeding it."""
         with self._state.use() as handle:
-            tensor = self._view(lib.snug_input, handle, self._number, encoded("name", name))
+            tensor: Tensor = self._view(lib.snug_input, handle, self._number, encoded("name", name))
             self._fed.add(name)
             return tensor
 
-    def output(self, name: str, *, copy: bool = False) -> Tensor:
-        """An output of the last step, in the session's own memory: the next step writes over it."""
+    def output(self, name: str, *, copy: bool = False) -> Any:
+        """An output of the last step, in the session's own memory: the next step writes over it. Where it is bound, the
+        caller's own array."""
         with self._state.use() as handle:
             return self._result(handle, name, copy)
 

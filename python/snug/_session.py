@@ -66,18 +66,18 @@ class Session(Program):
         Further options are those of `training { memory { } }` in model files.
         """
         _expect_threads_of_this_process(threads)
-        bound = names(bound)
+        bound_names = names(bound)
         options = dict(batch=batch, device=device, training=training, evaluation_batch=evaluation_batch,
                        precision=precision, stochastic_rounding=stochastic_rounding, threads=threads, streams=streams,
                        engine=engine, memory=memory, memory_limit=memory_limit, seed=seed, keep_inputs=keep_inputs,
-                       watchdog=watchdog, fetch=names(fetch), bound=bound, **memory_options)
+                       watchdog=watchdog, fetch=names(fetch), bound=bound_names, **memory_options)
         self._trains = bool(training)
         state = State(compiled(network, options, lambda n, o: made(lib.snug_session_create, n, o),
                                 lib.snug_session_free))
-        super().__init__(state, _TRAINING, bound, keep_inputs)
+        super().__init__(state, _TRAINING, bound_names, keep_inputs)
         self.evaluation: Optional[Program] = None  #: the forward-only program, where `evaluation_batch` was given
         if evaluation_batch:
-            self.evaluation = Evaluation(state, _EVALUATION, bound, keep_inputs)
+            self.evaluation = Evaluation(state, _EVALUATION, bound_names, keep_inputs)
 
     def _expect_forward(self, what: str) -> None:
         if self._trains:
@@ -126,7 +126,7 @@ class Session(Program):
     def steps(self) -> int:
         """How many steps were trained; a checkpoint has it."""
         with self._state.use() as handle:
-            return lib.snug_steps(handle)
+            return int(lib.snug_steps(handle))
 
     @property
     def learning_rate(self) -> float:
@@ -187,7 +187,9 @@ class Session(Program):
         if wanted == "bfloat16":
             if kind.dtype != "bfloat16":
                 raise DTypeError(f'output "{name}": expected a type that C has, found bfloat16')
-            return self.output(name, copy=True)
+            with self._state.use() as handle:
+                copied: Tensor = self._view(lib.snug_output, handle, self._number, encoded("name", name)).copy()
+                return copied
         result = empty(kind.shape, wanted)
         with self._state.use() as handle:
             check(lib.snug_fetch(handle, self._number, encoded("name", name), result.address, result.size,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _library
 from ._errors import DTypeError, Error
@@ -74,7 +74,7 @@ class Tensor:
         return self.size * ITEM_BYTES[self._number]
 
     @property
-    def __array_interface__(self) -> dict:
+    def __array_interface__(self) -> Dict[str, Any]:
         typestr = TYPESTR[self._number]
         if typestr is None:
             # An AttributeError, so that hasattr() is false and NumPy goes on to say what it can.
@@ -133,11 +133,12 @@ class Tensor:
         return result
 
     def _flat(self) -> Sequence[Any]:
-        elements = self._elements()
-        if self._number != _library.BFLOAT16:
-            return elements
-        wide = (ctypes.c_uint32 * self.size)(*(bits << 16 for bits in elements))  # the upper half of a float32
-        return (ctypes.c_float * self.size).from_buffer(wide)
+        elements: Sequence[Any] = self._elements()
+        if self._number == _library.BFLOAT16:
+            wide = (ctypes.c_uint32 * self.size)(*(bits << 16 for bits in elements))  # the upper half of a float32
+            widened: Any = (ctypes.c_float * self.size).from_buffer(wide)
+            elements = widened
+        return elements
 
     def item(self) -> Any:
         """The number, where there is one only."""

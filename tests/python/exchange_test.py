@@ -140,6 +140,13 @@ class CapsuleTest(PackageTest):
         self.error(snug.DTypeError, y.numpy, "bfloat16", "astype")
         self.assertFalse(hasattr(y, "__array_interface__"))
         self.assertEqual(session.fetch("y", "float64").tolist(), [[1.0, 2.5, 0.0]])
+        # What is fetched is a copy, of an output in the caller's own memory, too.
+        session = snug.Session(snug.Network.from_text(text), training=False, precision="bfloat16", batch=1, bound="y")
+        mine = snug.empty((1, 3), "bfloat16")
+        self.assertIs(session.step({"x": [[1.0, 2.5, -3.0]], "y": mine})["y"], mine)
+        fetched = session.fetch("y")
+        self.assertEqual((fetched.dtype, fetched.tolist()), ("bfloat16", mine.tolist()))
+        self.assertNotEqual(fetched.address, mine.address)
 
 
 @unittest.skipUnless(HAS_NUMPY, "NumPy is not installed")
@@ -290,6 +297,47 @@ class TorchTest(PackageTest):
         step()()
 
 
+class OnADeviceTest(PackageTest):
+    """What lies in a GPU's memory is refused by what it says of itself, before its library is asked for anything."""
+
+    def on(self, device):
+        class Elsewhere:
+            def __dlpack_device__(self):
+                return device, 0
+
+            def __dlpack__(self, **options):
+                raise AssertionError("the bytes of another device were asked for")
+        return Elsewhere()
+
+    def test_tensors_of_cuda_and_others(self):
+        session = snug.Session(quadrants(), batch=BATCH, seed=1, bound=["score"])
+        numbers = points()
+        score = snug.empty((BATCH, 4))
+        session.bind("score", score)
+        for device, name in ((2, "cuda"), (10, "rocm"), (13, "cuda_managed"), (99, "DLPack's device 99")):
+            step = lambda device=device: session.step({**numbers, "point": self.on(device)})  # noqa: E731
+            said = f"found them on {name}: move them there: tensor.cpu() of PyTorch, cupy.asnumpy(array)"
+            self.error(snug.DeviceError, step, 'input "point": expected numbers in the processor\'s memory', said)
+            self.error(snug.DeviceError, lambda device=device: session.bind("score", self.on(device)), "score", said)
+            self.error(snug.DeviceError,
+                       lambda device=device: session.parameters.__setitem__("score.bias", self.on(device)),
+                       'variable "score.bias"', said)
+        self.assertEqual(session.steps, 0)
+        session.step(numbers)  # and nothing was changed
+        other = snug.Session(quadrants(), batch=BATCH, seed=1)
+        self.assertEqual(score.tolist(), other.step(numbers)["score"].tolist())
+
+    def test_memory_of_the_processor_that_cuda_knows_is_taken(self):
+        tensor = snug.empty((BATCH, 2))
+
+        class Pinned:
+            __dlpack__ = tensor.__dlpack__
+
+            def __dlpack_device__(self):
+                return 3, 0
+        self.assertEqual(_given.given("x", Pinned()).address, tensor.address)
+
+
 @unittest.skipUnless(HAS_JAX, "SKIPPED: JAX is not installed")
 class JaxTest(PackageTest):
     """Arrays of JAX are never to be written."""
@@ -304,8 +352,37 @@ class JaxTest(PackageTest):
         self.error(snug.Error, lambda: session.bind("score", jax.numpy.zeros((BATCH, 4), "float32")), "only to be read")
         other = snug.Session(quadrants(), batch=BATCH, seed=1)
         other.step({"point": point, "quadrant": numbers["quadrant"]})
-        there = jax.numpy.from_dlpack(snug.empty((4, 3)))
-        self.assertEqual(there.shape, (4, 3))
+
+    def test_round_trips_have_equal_pointers(self):
+        import jax.numpy
+        for dtype in ("float32", "int32", "uint8", "bfloat16"):
+            tensor = snug.empty((4, 3), dtype)
+            there = jax.numpy.from_dlpack(tensor)
+            self.assertEqual((there.unsafe_buffer_pointer(), str(there.dtype)), (tensor.address, dtype))
+            back = _given.given("x", there)
+            self.assertEqual((back.address, _tensor.DTYPES[back.number], back.shape), (tensor.address, dtype, (4, 3)))
+            self.assertFalse(back.writable)
+
+    def test_outputs_and_parameters_are_looked_at(self):
+        import jax
+        import jax.numpy
+        numbers = points()
+        session = snug.Session(quadrants(), batch=BATCH, seed=1)
+        weights = {name: jax.numpy.from_dlpack(tensor).copy() for name, tensor in session.parameters.items()}
+        outputs = session.step(numbers, copy=False)
+        score = jax.numpy.from_dlpack(outputs["score"])
+        self.assertEqual(score.unsafe_buffer_pointer(), outputs["score"].address)
+        # The same by JAX.
+        point = jax.numpy.asarray(numbers["point"])
+        hidden = jax.numpy.tanh(point @ weights["hidden.weight"].T + weights["hidden.bias"])
+        expected = hidden @ weights["score.weight"].T + weights["score.bias"]
+        self.assertLess(abs(score - expected).max(), 1e-5)
+        chosen = jax.nn.log_softmax(expected)[jax.numpy.arange(BATCH), jax.numpy.asarray(numbers["quadrant"])]
+        self.assertAlmostEqual(outputs["loss"].item(), -float(chosen.mean()), places=5)
+        session.close()
+        del session, outputs
+        gc.collect()
+        self.assertLess(abs(score - expected).max(), 1e-5)  # the array keeps the bytes
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ def has_numpy(python):
 
 
 def environment(name, packages):
-    """The Python of an environment, which is made if it is not there; None where pip cannot."""
+    """The Python of an environment, which is made if it is not there; None where pip cannot. Tests run beside it: its name is
+    that of no package."""
     folder = FOLDER / name
     python = folder / "bin/python"
     if not (folder / "ready").exists():
@@ -113,12 +114,43 @@ assert foreign and all("/snug/_lib/" in path for path in foreign), foreign
         self.assertIn("No broken requirements", run(self.clean, "-m", "pip", "check", "--disable-pip-version-check"))
 
 
+class TypesTest(unittest.TestCase):
+    """The types that the package says it has (py.typed), as mypy sees them."""
+
+    def setUp(self):
+        self.python = environment("with_mypy", ["mypy", "numpy", "typing_extensions"])
+        if self.python is None:
+            self.skipTest("SKIPPED: mypy cannot be installed")
+        run(self.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall",
+            "--no-deps", self.wheel)
+
+    def mypy(self, *arguments):
+        done = subprocess.run([self.python, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir",
+                               FOLDER / "mypy_cache", *arguments], capture_output=True, text=True, cwd=FOLDER)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_the_package_keeps_them(self):
+        self.assertEqual(self.mypy("-p", "snug"), "")
+
+    def test_they_are_those_of_what_runs(self):
+        shown = run(self.python, "-m", "mypy.stubtest", "snug", "--allowlist", ROOT / "tests/python/types/fields.txt", cwd=FOLDER)
+        self.assertRegex(shown, r"Success: no issues found in 1\d modules")
+
+    def test_right_programs_pass_and_mistakes_are_found(self):
+        folder = ROOT / "tests/python/types"
+        self.assertEqual(self.mypy(folder / "right.py"), "")
+        found = {int(line) for line in re.findall(r"wrong\.py:(\d+): error:", self.mypy(folder / "wrong.py"))}
+        lines = (folder / "wrong.py").read_text().splitlines()
+        self.assertEqual(found, {number for number, line in enumerate(lines, 1) if "# wrong:" in line})
+
+
 class PackageTest(unittest.TestCase):
-    def check(self, python, **variables):
-        """All tests of this folder, in that Python."""
+    def check(self, python, names="*_test.py", **variables):
+        """All tests of this folder, or those of such names, in that Python."""
         print(f"\n--- {python}", file=sys.stderr, flush=True)  # what the tests print is seen as they do
         done = subprocess.run([python, "-B", "-m", "unittest", "discover", "-v", "-s", ROOT / "tests/python", "-p",
-                               "*_test.py"], cwd=FOLDER, env={**os.environ, "SNUG_BINARY": str(BUILD / "snug"),
+                               names], cwd=FOLDER, env={**os.environ, "SNUG_BINARY": str(BUILD / "snug"),
                                                               **variables})
         self.assertEqual(done.returncode, 0, f"{python}: see above")
 
@@ -135,6 +167,16 @@ class PackageTest(unittest.TestCase):
         run(self.clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--no-deps", "--upgrade",
             "--target", installed, self.wheel)
         self.check(python, PYTHONPATH=str(installed))
+
+    def test_beside_jax(self):
+        python = environment("with_jax", ["jax", "numpy"])
+        if python is None:
+            self.skipTest("SKIPPED: JAX cannot be installed")
+        run(python, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall",
+            "--no-deps", self.wheel)
+        self.assertIn("No broken requirements", run(python, "-m", "pip", "check", "--disable-pip-version-check"))
+        run(python, "-c", "import jax.numpy", cwd=FOLDER)  # so that what is to be tested is not skipped
+        self.check(python, names="exchange_test.py")
 
     def test_the_example_runs(self):
         out = run(self.clean, ROOT / "examples/python/train_and_look.py", "--out", FOLDER / "page.html", cwd=FOLDER)
@@ -161,9 +203,10 @@ def main():
         env=inside)
     wheel = next(FOLDER.glob("*.whl"))
     run(clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall", wheel)
-    for case in (WheelTest, PackageTest):
+    cases = (WheelTest, TypesTest, PackageTest)
+    for case in cases:
         case.tools, case.clean, case.wheel = tools, clean, wheel
-    suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromTestCase, (WheelTest, PackageTest)))
+    suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromTestCase, cases))
     return 0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1
 
 

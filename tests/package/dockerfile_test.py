@@ -1,6 +1,7 @@
 """The Dockerfile names what is there: paths, options of tools/setup and of CMake, stages, packages; and its user is nobody
 with rights. No image is made here."""
 
+import fnmatch
 import json
 import pathlib
 import re
@@ -57,6 +58,28 @@ class DockerfileTest(unittest.TestCase):
         self.assertIn("libprotobuf-dev", listed)
         self.assertIn("dpkg-dev", listed)
         self.assertNotIn("clang", listed)
+
+    def test_what_the_build_switches_on_and_runs_is_installed_before(self):
+        at = next(i for i, command in enumerate(self.commands) if command.startswith("tools/setup"))
+        command = shlex.split(self.commands[at])
+        listed = subprocess.run([ROOT / command[0], *command[1:], "--list"], capture_output=True, text=True, check=True).stdout.split()
+        later = " ".join(self.commands[at + 1:])
+        needs = {"-DSNUG_ONEDNN=ON": ["libdnnl-dev"], "-DSNUG_CBC=ON": ["coinor-libcbc-dev"],
+                 "-DSNUG_IMAGES=ON": ["libturbojpeg0-dev", "libpng-dev"], "cmake --preset": ["cmake", "ninja-build", "g++"],
+                 "cpack -G DEB": ["dpkg-dev", "file"]}
+        for what, packages in needs.items():
+            self.assertIn(what, later)
+            self.assertLessEqual(set(packages), set(listed), what)
+        # What is switched on here, and what else would be found by itself, is all that the build has.
+        self.assertEqual(set(re.findall(r"-DSNUG_\w+=ON", later)), {what for what in needs if what.startswith("-D")})
+
+    def test_the_package_that_it_installs_is_the_one_of_the_command(self):
+        cmake = (ROOT / "cmake/SnugPackage.cmake").read_text()
+        names = re.findall(r"CPACK_DEBIAN_(\w+)_PACKAGE_NAME\s+\"?([^\s\")]+)", cmake)
+        self.assertGreater(len(names), 1, cmake)
+        (pattern,) = re.findall(r"/packages/(\S+)\.deb", " ".join(self.commands))
+        matched = [component for component, name in names if fnmatch.fnmatch(f"{name}_0.1.0_amd64", pattern)]
+        self.assertEqual(len(matched), 1, names)
 
     def test_it_runs_as_nobody_with_rights(self):
         last = [rest for word, rest in self.all if word == "USER"][-1]

@@ -140,11 +140,12 @@ absl::StatusOr<TrainingData> OpenImageData(const proto::Data& data, const proto:
     return absl::InvalidArgumentError("the data: the directory of the images is missing: --data-images-directory=FILE");
   }
   SNUG_ASSIGN_OR_RETURN(ImageDatasetOptions sample, SampleOf(images, network));
+  sample.least_area = images.least_area();
+  sample.jitter = images.jitter();
+  sample.hue = images.hue();
   SNUG_RETURN_IF_ERROR(CheckImageSample(sample));
   SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> classes, KeptClasses(kept));
   sample.seed = seed;
-  sample.least_area = images.least_area();
-  sample.jitter = images.jitter();
   TrainingData opened;
   const ImageSource source = {.images = images, .sample = sample, .progress = progress, .notes = &opened.notes};
   SNUG_ASSIGN_OR_RETURN(

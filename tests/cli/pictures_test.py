@@ -52,7 +52,7 @@ class PicturesTest(SnugTest):
     def arguments(self, output, *more):
         return ("train", self.model, f"--output={self.folder / output}", "--data=images", "--threads=1",
                 f"--data-images-directory={self.flowers}", "--batch=6", "--epochs=6", "--learning-rate=0.05",
-                "--data-flip", "--data-images-jitter=0.1", *more)
+                "--data-flip", "--data-images-jitter=0.1", "--data-images-hue=0.05", *more)
 
     def checkpoint(self, output):
         return sorted((self.folder / output / "checkpoints").iterdir())[-1].read_bytes()

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -186,6 +187,26 @@ TEST_F(ImageDatasetTest, SamplesAreDrawnAnewInEachEpochAndJudgedFromTheMiddle) {
   ImageDatasetOptions jittered = drawn;
   jittered.jitter = 0.4;
   EXPECT_NE(samples(jittered, 0), samples(drawn, 0));
+  ImageDatasetOptions turned = drawn;
+  turned.hue = 0.2;
+  EXPECT_NE(samples(turned, 0), samples(drawn, 0));
+  turned.random = false;
+  EXPECT_EQ(samples(turned, 0), samples(judged, 0));
+}
+
+TEST_F(ImageDatasetTest, SharesAreBounded) {
+  const ImageDatasetOptions sample = {.channels = 3, .height = 8, .width = 8, .random = true};
+  const auto said = [](const ImageDatasetOptions& options) { return std::string(CheckImageSample(options).message()); };
+  EXPECT_EQ(said(sample), "");
+  ImageDatasetOptions wrong = sample;
+  wrong.hue = 0.6;
+  EXPECT_EQ(said(wrong), "images: hue: expected 0 to 0.5, found 0.6");
+  wrong = sample;
+  wrong.jitter = -1;
+  EXPECT_EQ(said(wrong), "images: jitter: expected 0 to 1, found -1");
+  wrong = sample;
+  wrong.least_area = std::nan("");
+  EXPECT_EQ(said(wrong), "images: least_area: expected 0 to 1, found nan");
 }
 
 TEST_F(ImageDatasetTest, ClassesAndSamplesHaveNames) {
@@ -208,8 +229,8 @@ TEST_F(ImageDatasetTest, ClassesAndSamplesHaveNames) {
 TEST_F(ImageDatasetTest, ReadersDoNotChangeBits) {
   const auto list = ListFolders(AddFlowers());
   ASSERT_TRUE(list.ok()) << list.status();
-  const auto dataset =
-      OpenImages(*list, {.channels = 3, .height = 12, .width = 10, .random = true, .jitter = 0.3, .seed = 5});
+  const auto dataset = OpenImages(
+      *list, {.channels = 3, .height = 12, .width = 10, .random = true, .jitter = 0.3, .hue = 0.1, .seed = 5});
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   const auto parted = HoldBack(*dataset, 0.2, 3);
   ASSERT_TRUE(parted.ok()) << parted.status();

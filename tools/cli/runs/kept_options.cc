@@ -134,7 +134,8 @@ absl::StatusOr<std::set<std::string>> ParseResumeWith(const std::vector<std::str
 }
 
 std::string NameToResumeWith(const std::string& option) {
-  constexpr absl::string_view kAugments[] = {"data-crop", "data-flip", "data-images-jitter", "data-images-least-area"};
+  constexpr absl::string_view kAugments[] = {"data-crop", "data-flip", "data-images-hue", "data-images-jitter",
+                                             "data-images-least-area"};
   if (option == kSteps) return "";
   if (option == kLearningRate || option == kBatch) return option;
   if (std::find(std::begin(kAugments), std::end(kAugments), option) != std::end(kAugments)) return kAugmentation;

@@ -67,9 +67,11 @@ class ImageDataset final : public Dataset {
           .left = box.left * across, .top = box.top * down, .width = box.width * across, .height = box.height * down};
       ResizeBox(pixels.view(), box, options_.height, options_.width, planes, &scratch);
     }
-    if (options_.random && options_.jitter > 0) {
-      JitterColours(planes, options_.channels, options_.height * options_.width, static_cast<float>(options_.jitter),
-                    colours_, draw_epoch, draw_sample);
+    const ColourJitter jitter = {.amount = static_cast<float>(options_.jitter),
+                                 .hue = static_cast<float>(options_.hue)};
+    if (options_.random && jitter.any()) {
+      JitterColours(planes, options_.channels, options_.height * options_.width, jitter, colours_, draw_epoch,
+                    draw_sample);
     }
     *reinterpret_cast<int32_t*>(fields[1]) = static_cast<int32_t>(entry.label);
     return absl::OkStatus();
@@ -96,9 +98,17 @@ absl::Status CheckImageSample(const ImageDatasetOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("images: expected 1 channel (grey) or 3 (colours), found ", options.channels));
   }
-  if (options.height >= 1 && options.width >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("images: expected a size of at least 1, found ", options.height, " x ", options.width));
+  if (options.height < 1 || options.width < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("images: expected a size of at least 1, found ", options.height, " x ", options.width));
+  }
+  const auto share = [](absl::string_view name, double value, double most) {
+    if (value >= 0 && value <= most) return absl::OkStatus();  // a NaN is neither
+    return absl::InvalidArgumentError(absl::StrCat("images: ", name, ": expected 0 to ", most, ", found ", value));
+  };
+  SNUG_RETURN_IF_ERROR(share("least_area", options.least_area, 1));
+  SNUG_RETURN_IF_ERROR(share("jitter", options.jitter, 1));
+  return share("hue", options.hue, 0.5);
 }
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenImages(const ImageList& list, const ImageDatasetOptions& options) {

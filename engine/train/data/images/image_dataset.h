@@ -17,7 +17,8 @@ struct ImageDatasetOptions {
   // How a sample is cut out: at random, anew in each epoch, or (for evaluation) from the middle.
   bool random = false;
   double least_area = 0.08;  // of a random part, as a share of the image
-  double jitter = 0;         // of the colours of a random part: see JitterColours()
+  double jitter = 0;         // of the colours of a random part: JitterColours()
+  double hue = 0;            // the same
   uint64_t seed = 0;
   // The images of the list, decoded and smaller: where it is given, samples are cut out of these.
   std::shared_ptr<const ImageCache> cache = nullptr;

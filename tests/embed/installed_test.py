@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -94,8 +95,39 @@ class InstalledTest(unittest.TestCase):
         self.assertIn("a mistake: text:3:", out)
 
     def test_the_name_carries_the_version(self):
+        version = re.search(r"project\(snug VERSION (\d+\.\d+\.\d+)", (SOURCE / "CMakeLists.txt").read_text())[1]
+        major, minor, patch = version.split(".")
+        # Until 1.0 every minor version may change the interface, so programs ask for that very one.
+        interface = f"{major}.{minor}" if major == "0" else major
         dynamic = run("readelf", "-d", self.libdir / "libsnug.so")
-        self.assertRegex(dynamic, r"SONAME.*\[libsnug\.so\.\d+\.\d+\]")
+        self.assertEqual(re.search(r"SONAME.*\[(.*)\]", dynamic)[1], f"libsnug.so.{interface}")
+        self.assertEqual(sorted(path.name for path in self.libdir.glob("libsnug.so*")),
+                         sorted({"libsnug.so", f"libsnug.so.{interface}", f"libsnug.so.{version}"}))
+        for name, target in (("libsnug.so", f"libsnug.so.{interface}"), (f"libsnug.so.{interface}", f"libsnug.so.{version}")):
+            self.assertEqual(os.readlink(self.libdir / name), target)
+        program = "import ctypes, sys; l = ctypes.CDLL(sys.argv[1]); l.snug_version.restype = ctypes.c_char_p; print(l.snug_version().decode())"
+        self.assertEqual(run(sys.executable, "-c", program, self.libdir / f"libsnug.so.{interface}").strip(), version)
+        header = (self.prefix / "include/snug/version.h").read_text()
+        for name, number in (("MAJOR", major), ("MINOR", minor), ("PATCH", patch)):
+            self.assertRegex(header, rf"#define SNUG_VERSION_{name} {number}\b")
+        if shutil.which("pkg-config"):
+            path = {**os.environ, "PKG_CONFIG_PATH": str(self.libdir / "pkgconfig")}
+            self.assertEqual(run("pkg-config", "--modversion", "snug", env=path).strip(), version)
+
+    def test_cmake_finds_the_versions_that_serve_and_no_other(self):
+        major, minor, patch = map(int, re.search(r"project\(snug VERSION (\d+)\.(\d+)\.(\d+)",
+                                                 (SOURCE / "CMakeLists.txt").read_text()).groups())
+        project = self.example.parent / "asks"
+        project.mkdir()
+        for wanted, serves in ((f"{major}.{minor}", True), (f"{major}.{minor}.{patch}", True),
+                               (f"{major}.{minor}.{patch + 1}", False), (f"{major}.{minor + 1}", False), (f"{major + 1}", False)):
+            (project / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.25)
+project(asks LANGUAGES CXX)
+find_package(Snug {wanted} QUIET)
+message(STATUS "Snug ${{Snug_FOUND}}")
+""")
+            shown = run("cmake", "-S", project, "-B", project / f"build-{wanted}", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+            self.assertEqual("-- Snug 1" in shown, serves, f"{wanted}: {shown}")
 
     def test_every_header_stands_alone(self):
         headers = sorted((self.prefix / "include/snug").glob("*.h"))

@@ -11,7 +11,8 @@ every round; what is printed is the median over all steps of all rounds, and the
     bench/recurrent_bench.py --plan [CASE...]
 
 plans the memory of a step in place of timing it, with sequences laid out with their steps first: all that gradients read
-is kept, or rounds are computed anew by limits for that or by the square root of their number.
+is kept, or rounds are computed anew by limits for that or by the square root of their number. First with a loop for each
+layer, which hands a sequence to the next one, then with one loop of steps, each of which has all layers and its error.
 """
 
 import argparse
@@ -28,7 +29,7 @@ import step_bench
 USUAL = ["lstm:1:256:64:32", "lstm:1:256:100:32", "lstm:2:256:100:32", "gru:1:256:64:32", "gru:1:256:100:32",
          "gru:2:256:100:32"]
 PLANNED = ["lstm:4:1024:1000:64"]
-WAYS = [[], *([f"--stash-limit={limit}"] for limit in ("4GB", "1GB", "300MB", "150MB")), ["--recompute-rounds=-1"]]
+LIMITS = ["4GB", "1GB", "300MB"]
 
 LSTM = """
 block {{ name: "cell" input: "x" input: "h" input: "c"
@@ -89,6 +90,36 @@ def network(kind, layers, width, length, batch, steps_first=False):
     return text + "optimizer { learning_rate: 0.01 sgd { momentum: 0.9 } }\n"
 
 
+def network_of_steps(kind, layers, width, length, batch):
+    """The same as one loop, whose body has the cells of all layers and the error of its step: a chain of time steps, as
+    frameworks that unroll by hand have it. Only inputs and targets are sequences."""
+    states = ["h", "c"] if kind == "lstm" else ["h"]
+    text = f'name: "{kind}"\nbatch: {batch}\n'
+    text += (LSTM if kind == "lstm" else GRU).format(four=4 * width, three=3 * width)
+    carried = [f"{s}{i}" for i in range(layers) for s in states]
+    text += 'block { name: "step" ' + " ".join(f'input: "{name}"' for name in ["x", "target", "total", *carried]) + "\n"
+    below = "$x"
+    for i in range(layers):
+        inputs = " ".join(f'input: "{name}"' for name in [below, *(f"${s}{i}" for s in states)])
+        text += f'  layer {{ name: "cell{i}" {inputs} cell {{}} }}\n'
+        below = f"cell{i}"
+    text += f'  layer {{ name: "error" input: "{below}" input: "$target" mean_squared_error {{}} }}\n'
+    text += '  layer { name: "total_next" input: "$total" input: "error" add {} }\n  output: "total_next" '
+    text += " ".join(f'output: "cell{i}:{s}"' for i in range(layers) for s in range(len(states))) + " }\n"
+    for name in ("x", "target"):
+        text += f'input {{ name: "{name}" no_batch: true shape {{ dim: [{length}, {batch}, {width}] }} }}\n'
+    text += f'input {{ name: "zeros" shape {{ dim: {width} }} }}\n'
+    text += 'layer { name: "none" input: "zeros" reduce_mean {} }\n'
+    inputs = ", ".join(f'"{name}"' for name in ["x", "target", "none", *["zeros"] * len(carried)])
+    carries = 'carry { input: "total" output: "total_next" } '
+    carries += " ".join(f'carry {{ input: "{s}{i}" output: "cell{i}:{states.index(s)}" }}' for i in range(layers)
+                        for s in states)
+    text += (f'layer {{ name: "steps" input: [{inputs}] loop {{ body: "step" scan {{ input: "x" axis: 0 }} '
+             f'scan {{ input: "target" axis: 0 }} {carries} }} }}\n')
+    text += f'layer {{ name: "loss" input: "steps" scale {{ factor: {1 / length} }} }}\nobjective: "loss"\n'
+    return text + "optimizer { learning_rate: 0.01 sgd { momentum: 0.9 } }\n"
+
+
 class Ours(step_bench.Ours):
     def __init__(self, args, file):
         super().__init__(args, "", 0, {})
@@ -121,23 +152,29 @@ def show(head, cells):
 
 
 def plan(case, args):
-    """A table of what a step of the network takes, by what is computed anew."""
-    head = ["rounds anew".ljust(21), "stashes MB", "total MB", "above the bound", "CPU s", "chunks"]
-    show(head, head)
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "network.pbtxt"
-        file.write_text(network(*case, steps_first=True))
-        for flags in WAYS:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            done = subprocess.run([str(args.snug), "plan", str(file), "--json", *flags], stdout=subprocess.PIPE, check=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            found = json.loads(done.stdout)
-            stashes = sum(loop["stash_bytes"] for loop in found["loops"])
-            stashes += max(loop["chunk_stash_bytes"] for loop in found["loops"])
-            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            chunks = " ".join(str(loop["chunk"]) for loop in found["loops"])
-            show(head, [" ".join(flags) or "none", f"{stashes * 1e-6:.0f}", f"{found['total'] * 1e-6:.0f}",
-                        f"{found['gap'] / found['lower_bound']:.4%}", f"{seconds:.2f}", chunks])
+    """Tables of what a step of the network takes, by what is computed anew."""
+    head = ["rounds anew".ljust(21), "stashes MB", "total MB", "above the bound", "CPU s", "seconds", "chunks"]
+    texts = {"a loop for each layer": (network(*case, steps_first=True), [*LIMITS, "150MB"]),
+             "one loop of steps": (network_of_steps(*case), LIMITS)}
+    for title, (text, limits) in texts.items():
+        print(f"{title}:")
+        show(head, head)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "network.pbtxt"
+            file.write_text(text)
+            for flags in [[], *([f"--stash-limit={limit}"] for limit in limits), ["--recompute-rounds=-1"]]:
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                done = subprocess.run([str(args.snug), "plan", str(file), "--json", *flags], stdout=subprocess.PIPE,
+                                      check=True)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                found = json.loads(done.stdout)
+                stashes = sum(loop["stash_bytes"] for loop in found["loops"])
+                stashes += max(loop["chunk_stash_bytes"] for loop in found["loops"])
+                cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                chunks = " ".join(str(loop["chunk"]) for loop in found["loops"])
+                show(head, [" ".join(flags) or "none", f"{stashes * 1e-6:.0f}", f"{found['total'] * 1e-6:.0f}",
+                            f"{found['gap'] / found['lower_bound']:.4%}", f"{cpu:.2f}",
+                            f"{found['seconds']:.2f}", chunks])
 
 
 def case_of(text):

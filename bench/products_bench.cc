@@ -3,9 +3,11 @@
 //
 //   products_bench [--threads=N] [--seconds=S] [--only=TEXT] [NAME=LIBRARY.so]...
 //
-// A library with cblas_sgemm is called by it (OpenBLAS, BLIS, MKL's libmkl_rt.so); one of oneDNN 3 by its matmul
-// primitive, made before the clock starts. Environment variables of the libraries themselves still count: MKL wants
-// MKL_THREADING_LAYER=GNU here, and OpenBLAS chooses its kernels by OPENBLAS_CORETYPE where that is set.
+// "packed" is ours, too, by weights that were packed before the clock started, as those of a loop are; it has no
+// gradient of weights. A library with cblas_sgemm is called by it (OpenBLAS, BLIS, MKL's libmkl_rt.so); one of oneDNN 3
+// by its matmul primitive, made before the clock starts, and one of oneDNN 2 by its dnnl_sgemm; one with SGEMM by that
+// (PyTorch's libtorch_cpu.so, which has MKL in it). Environment variables of the libraries themselves still count: MKL
+// wants MKL_THREADING_LAYER=GNU here, and OpenBLAS chooses its kernels by OPENBLAS_CORETYPE where that is set.
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -26,7 +28,9 @@
 #include <vector>
 
 #include "engine/base/machine.h"
+#include "engine/base/parallel.h"
 #include "ops/kernels/matmul/blocked.h"
+#include "ops/kernels/matmul/panels.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core {
@@ -41,7 +45,7 @@ struct Product {
   float* c;
 };
 
-// A way to compute a product; null where it does not serve.
+// A way to compute a product; null where it has none for it.
 using Call = std::function<void()>;
 struct Contender {
   std::string name;
@@ -67,6 +71,21 @@ Contender Own(int threads) {
           }};
 }
 
+Contender Packed(int threads) {
+  return {"packed", [threads](const Product& p) -> Call {
+            if (p.transpose_a) return nullptr;
+            const PanelsShape shape{.n = p.n, .k = p.k, .transposed = p.transpose_b};
+            const auto bytes = static_cast<size_t>(PanelsBytes(shape));
+            const std::shared_ptr<float> panels(static_cast<float*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)),
+                                                std::free);
+            PackIntoPanels(threads, shape, p.b, panels.get());
+            return [=] {
+              MultiplyByPanels<float>(threads,
+                                      {.m = p.m, .n = p.n, .k = p.k, .a = p.a, .panels = panels.get(), .c = p.c});
+            };
+          }};
+}
+
 // ---- libraries with cblas_sgemm ----
 
 using CblasSgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
@@ -79,6 +98,38 @@ Contender Cblas(const std::string& name, CblasSgemm sgemm) {
               const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
               sgemm(kRowMajor, p.transpose_a ? kTransposed : kAsIs, p.transpose_b ? kTransposed : kAsIs, m, n, k, 1,
                     p.a, p.transpose_a ? m : k, p.b, p.transpose_b ? k : n, 0, p.c, n);
+            };
+          }};
+}
+
+// ---- MKL as it is within PyTorch's libtorch_cpu.so: by Fortran's interface, whose matrices are column-major ----
+
+using FortranSgemm = void (*)(const char* transpose_a, const char* transpose_b, const int* m, const int* n,
+                              const int* k, const float* alpha, const float* a, const int* lda, const float* b,
+                              const int* ldb, const float* beta, float* c, const int* ldc);
+
+Contender Fortran(const std::string& name, FortranSgemm sgemm) {
+  return {name, [sgemm](const Product& p) -> Call {
+            return [sgemm, p] {  // the transpose of c is that of b times that of a
+              const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
+              const float one = 1, zero = 0;
+              sgemm(p.transpose_b ? "T" : "N", p.transpose_a ? "T" : "N", &n, &m, &k, &one, p.b,
+                    p.transpose_b ? &k : &n, p.a, p.transpose_a ? &m : &k, &zero, p.c, &n);
+            };
+          }};
+}
+
+// ---- oneDNN 2, whose sgemm is row-major and has the letters of Fortran's ----
+
+using DnnlSgemm = int (*)(char transpose_a, char transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
+                          const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
+
+Contender OneDnn2(const std::string& name, DnnlSgemm sgemm) {
+  return {name, [sgemm](const Product& p) -> Call {
+            return [sgemm, p] {
+              const int status = sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, 1, p.a,
+                                       p.transpose_a ? p.m : p.k, p.b, p.transpose_b ? p.k : p.n, 0, p.c, p.n);
+              if (status != 0) Fail(absl::StrCat("dnnl_sgemm ends with status ", status));
             };
           }};
 }
@@ -162,6 +213,11 @@ Contender Load(absl::string_view argument) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == nullptr) Fail(absl::StrCat("expected NAME=LIBRARY.so; found ", argument, ": ", dlerror()));
   if (void* sgemm = dlsym(library, "cblas_sgemm")) return Cblas(name, reinterpret_cast<CblasSgemm>(sgemm));
+  if (void* sgemm = dlsym(library, "SGEMM")) return Fortran(name, reinterpret_cast<FortranSgemm>(sgemm));
+  void* sgemm = dlsym(library, "dnnl_sgemm");
+  if (sgemm != nullptr && dlsym(library, "dnnl_matmul_primitive_desc_create") == nullptr) {
+    return OneDnn2(name, reinterpret_cast<DnnlSgemm>(sgemm));
+  }
   return OneDnn(name, library);
 }
 
@@ -179,6 +235,9 @@ constexpr Layer kLayers[] = {
     {"ViT projection", 788, 768, 768},   {"ViT fc1", 788, 768, 3072},
     {"ViT fc2", 788, 3072, 768},         {"BERT projection", 512, 768, 768},
     {"BERT fc1", 512, 768, 3072},        {"BERT fc2", 512, 3072, 768},
+    {"LSTM round", 32, 256, 1024},       {"LSTM sequence", 2048, 256, 1024},
+    {"GRU round", 32, 256, 768},         {"wide LSTM round", 64, 1024, 4096},
+    {"narrow LSTM round", 32, 128, 512}, {"mlp fc1", 64, 784, 128},
 };
 
 struct Buffers {
@@ -208,12 +267,13 @@ double Seconds(const Call& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The median time of each, in turn.
+// The median time of each, in turn; infinite where there is none.
 std::vector<double> Measure(const std::vector<Call>& calls, double seconds) {
   std::vector<std::vector<double>> times(calls.size());
   double spent = 0;
   for (int round = 0; round < 5 || spent < seconds * static_cast<double>(calls.size()); ++round) {
     for (size_t i = 0; i < calls.size(); ++i) {
+      if (calls[i] == nullptr) continue;
       calls[i]();  // its own data and code are in the caches then, as far as they fit
       times[i].push_back(Seconds(calls[i]));
       spent += 2 * times[i].back();
@@ -221,6 +281,10 @@ std::vector<double> Measure(const std::vector<Call>& calls, double seconds) {
   }
   std::vector<double> medians;
   for (std::vector<double>& of_one : times) {
+    if (of_one.empty()) {
+      medians.push_back(INFINITY);
+      continue;
+    }
     std::nth_element(of_one.begin(), of_one.begin() + static_cast<std::ptrdiff_t>(of_one.size() / 2), of_one.end());
     medians.push_back(of_one[of_one.size() / 2]);
   }
@@ -252,6 +316,7 @@ void Run(const std::vector<Contender>& contenders, double seconds, const std::st
       std::vector<Call> calls;
       for (const Contender& contender : contenders) {
         calls.push_back(contender.prepare(product));
+        if (calls.back() == nullptr) continue;
         std::fill(buffers.c.begin(), buffers.c.end(), NAN);
         calls.back()();
         if (calls.size() == 1) buffers.expected = buffers.c;
@@ -260,7 +325,9 @@ void Run(const std::vector<Contender>& contenders, double seconds, const std::st
       const std::vector<double> times = Measure(calls, seconds);
       std::string row = absl::StrFormat("| %s | %d x %d x %d |", product.name, product.m, product.n, product.k);
       const double operations = 2.0 * static_cast<double>(product.m * product.n * product.k);
-      for (const double time : times) absl::StrAppendFormat(&row, " %.0f |", operations / time * 1e-9);
+      for (const double time : times) {
+        absl::StrAppend(&row, time < INFINITY ? absl::StrFormat(" %.0f |", operations / time * 1e-9) : " |");
+      }
       const double ratio = times[0] / *std::min_element(times.begin(), times.end());
       std::printf("%s %.2f |\n", row.c_str(), ratio);
       std::fflush(stdout);
@@ -302,7 +369,8 @@ int main(int argc, char** argv) {
   for (const char* variable : {"OMP_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"}) {
     setenv(variable, absl::StrCat(threads).c_str(), 1);
   }
-  std::vector<Contender> contenders = {Own(threads)};
+  SetThreadsPerOp(threads);
+  std::vector<Contender> contenders = {Own(threads), Packed(threads)};
   for (const absl::string_view library : libraries) contenders.push_back(Load(library));
   std::printf("%s, %d threads\n\n", Name(CurrentIsa()), threads);
   Run(contenders, seconds, only);

@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/control/body_copier.h"
+#include "engine/compile/control/body_cost.h"
 #include "engine/compile/control/control_nodes.h"
 #include "proto/internal.pb.h"
 #include "proto/loops.pb.h"
@@ -24,17 +25,8 @@ namespace {
 constexpr double kLeastSaved = 1 << 20;
 
 double Work(const Graph& body, const OpRegistry& registry) {
-  double work = 0;
-  for (NodeId id = body.first_node(); id.valid(); id = body.node(id).next) {
-    const Node& node = body.node(id);
-    if (node.op == "loop") {
-      work += Work(*node.subgraphs[0], registry) * static_cast<double>(node.options.Get<proto::NormalLoop>().rounds());
-    } else {
-      const Cost cost = CostOf(registry.Get(node.op), TypesOf(body, node));
-      work += cost.bytes + cost.flops / 8;
-    }
-  }
-  return work;
+  const Cost cost = CostOfBody(body, registry);
+  return cost.bytes + cost.flops / 8;
 }
 
 }  // namespace

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/control/body_cost.h"
 #include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/pipeline.h"
 #include "memory/strategies.h"
-#include "ops/graph_builder.h"
 #include "proto/loops.pb.h"
 #include "proto/options.h"
 
@@ -34,13 +34,7 @@ std::vector<CallerValue> BoundOf(const Graph& body, const OpRegistry& registry, 
 
 void NoteCost(const Compiled& body, Node& node) {
   proto::NormalLoop options = node.options.Get<proto::NormalLoop>();
-  Cost all;
-  for (const Step& step : body.executable.steps) {
-    const Cost cost = CostOf(body.registry->Get(body.graph.node(step.node).op), step.types);
-    all.flops += cost.flops;
-    all.bytes += cost.bytes;
-    all.multiply_adds += cost.multiply_adds;
-  }
+  const Cost all = CostOfBody(body.graph, *body.registry);
   const auto rounds = static_cast<double>(options.rounds());
   options.set_flops(all.flops * rounds);
   options.set_bytes(all.bytes * rounds);

@@ -8,8 +8,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "engine/compile/control/body_cost.h"
 #include "engine/compile/control/recompute.h"
-#include "ops/graph_builder.h"
 #include "proto/loops.pb.h"
 
 namespace snug::core {
@@ -81,20 +81,6 @@ std::optional<NodeId> ChunksBefore(const Graph& graph, const Node& node) {
   return chunks ? std::optional<NodeId>(before) : std::nullopt;
 }
 
-double Flops(const Graph& body, const OpRegistry& registry) {
-  double flops = 0;
-  for (NodeId id = body.first_node(); id.valid(); id = body.node(id).next) {
-    const Node& node = body.node(id);
-    if (node.subgraphs.empty()) {
-      flops += CostOf(registry.Get(node.op), TypesOf(body, node)).flops;
-    } else {
-      flops +=
-          Flops(*node.subgraphs[0], registry) * static_cast<double>(node.options.Get<proto::NormalLoop>().rounds());
-    }
-  }
-  return flops;
-}
-
 }  // namespace
 
 std::vector<LoopStash> StashesOf(const Graph& graph, const OpRegistry& registry) {
@@ -141,7 +127,7 @@ std::vector<LoopStash> StashesOf(const Graph& graph, const OpRegistry& registry)
     stash.kept += own;
     if (chunk > 0) stash.kept_by_chunk = std::max(stash.kept_by_chunk, own / options.rounds());
     stash.within = std::max(stash.within, inside.own + inside.deeper);
-    stash.flops += Flops(body, registry) * static_cast<double>(options.rounds());
+    stash.flops += CostOfBody(body, registry).flops * static_cast<double>(options.rounds());
   }
   return stashes;
 }

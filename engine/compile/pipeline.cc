@@ -22,6 +22,7 @@
 #include "engine/compile/import/check_optimizer.h"
 #include "engine/compile/import/import.h"
 #include "engine/compile/kernels/derive.h"
+#include "engine/compile/kernels/round_reads.h"
 #include "engine/compile/memory/join_launches.h"
 #include "engine/compile/memory/plan_file.h"
 #include "engine/compile/memory/plan_memory.h"
@@ -177,6 +178,7 @@ struct Front {
   std::vector<std::string> decay_differs;
   std::unordered_map<ValueId, ValueId> gradients;
   std::vector<TableGradient> tables;
+  std::vector<VariableId> read_by_rounds;
 };
 
 // If `chunks` is not null, these loops compute rounds anew.
@@ -198,6 +200,7 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", graph));
   if (HasControlFlow(graph)) {
+    front.read_by_rounds = ReadByRounds(graph);
     // What is done before a loop is kept for all of its rounds: that is what computing rounds anew is to save. There it
     // is done before each chunk of them (NormalizeControlFlow).
     if (options.recompute_rounds == 0 && chunks == nullptr) {
@@ -508,15 +511,17 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CudaPasses(), 60, options));
     compiled.summary.nodes = Summarize(graph, registry).nodes;
   }
-  SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernels(graph, registry,
-                                                        {.device = options.device,
-                                                         .threads = options.threads,
-                                                         .tuning = options.tuning.get(),
-                                                         .list_choices = options.list_choices,
-                                                         .plain_kernels = options.plain_kernels,
-                                                         .fast = options.fast,
-                                                         .tf32 = options.tf32,
-                                                         .keep_derived = options.keep_derived}));
+  const ChooseOptions choose{.device = options.device,
+                       .threads = options.threads,
+                       .tuning = options.tuning.get(),
+                       .list_choices = options.list_choices,
+                       .plain_kernels = options.plain_kernels,
+                       .fast = options.fast,
+                       .tf32 = options.tf32,
+                       .keep_derived = options.keep_derived};
+  RoundReads reads;
+  for (const VariableId id : front.read_by_rounds) reads.values.insert(graph.variable(id).value);
+  SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernelsOfRounds(graph, registry, choose, reads));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
   if (options.keep_derived) {
     Derive(compiled);

@@ -1,6 +1,8 @@
 #include "engine/compile/control/compile_loop.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
+#include <absl/types/span.h>
 
 #include <memory>
 #include <set>
@@ -42,6 +44,54 @@ void NoteCost(const Compiled& body, Node& node) {
   node.options = proto::MakeOptions(options);
 }
 
+// Returns the body's inputs that are the same in all rounds, and are among `values` of the graph around the loop.
+std::set<ValueId> CapturedOf(const Node& loop, const std::set<ValueId>& values) {
+  const auto& options = loop.options.Get<proto::NormalLoop>();
+  const std::vector<ValueId>& inputs = loop.subgraphs[0]->inputs();
+  std::set<ValueId> captured;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (values.contains(loop.inputs[i])) captured.insert(inputs[i]);
+  }
+  const auto is_another = [&](int port) { captured.erase(inputs[static_cast<size_t>(port)]); };
+  for (const proto::NormalLoop::Carry& carry : options.carry()) is_another(carry.input());
+  for (const proto::NormalLoop::Along& scan : options.scan()) is_another(scan.port());
+  return captured;
+}
+
+// Such a body may not run at all, so what it reads is made in it.
+bool IsBodyOfBranch(const Node& loop) {
+  const auto& options = loop.options.Get<proto::NormalLoop>();
+  return options.rounds() == 1 && options.has_only_rounds();
+}
+
+// Feeds the node what the inputs read that its body got behind those that it had.
+absl::Status FeedReordered(Graph& graph, NodeId loop, const Graph& body, absl::Span<const ReorderedBefore> all,
+                           AroundLoop::Reorder reorder) {
+  const size_t end = graph.node(loop).subgraphs[0]->inputs().size();
+  auto with_inputs = std::make_shared<Graph>(*graph.node(loop).subgraphs[0]);
+  std::vector<ValueId> feeds;
+  for (const ReorderedBefore& one : all) {
+    const auto port = absl::c_find(body.inputs(), one.input) - body.inputs().begin();
+    const ValueId as_it_is = graph.node(loop).inputs[static_cast<size_t>(port)];
+    SNUG_ASSIGN_OR_RETURN(feeds.emplace_back(), reorder(as_it_is, body.type(one.reordered).layout));
+    with_inputs->AddInput(body.value(one.reordered).name, body.type(one.reordered));
+  }
+  Node& node = graph.node(loop);
+  node.inputs.insert(node.inputs.begin() + static_cast<int64_t>(end), feeds.begin(), feeds.end());
+  node.subgraphs[0] = std::move(with_inputs);
+  // Behind what feeds the body there are inputs that the options know by their numbers.
+  proto::NormalLoop options = node.options.Get<proto::NormalLoop>();
+  const auto moved = [&](int input) {
+    return static_cast<size_t>(input) < end ? input : input + static_cast<int>(feeds.size());
+  };
+  for (proto::NormalLoop::Along& scan : *options.mutable_scan()) {
+    if (scan.has_first()) scan.set_first(moved(scan.first()));
+  }
+  if (options.has_only_rounds()) options.set_only_rounds(moved(options.only_rounds()));
+  node.options = proto::MakeOptions(options);
+  return absl::OkStatus();
+}
+
 absl::string_view StrategyOfBodies(absl::string_view around) {
   const absl::StatusOr<const memory::Strategy*> found = memory::FindStrategy(around);
   return found.ok() && !(*found)->slow ? (*found)->name : memory::kDefaultStrategy;
@@ -59,17 +109,22 @@ absl::Status SetBody(const Graph& graph, NodeId loop, Compiled body, KernelChoic
 }  // namespace
 
 absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegistry& registry,
-                                         const ChooseOptions& options) {
+                                         const AroundLoop& around) {
+  const ChooseOptions& options = around.options;
   if (options.device.kind != Device::Kind::kCpu) return absl::InternalError("only the CPU runs loops that are rolled");
   ChooseOptions inside = options;
   inside.keep_derived = false;
+  RoundReads reads{.values = CapturedOf(graph.node(loop), around.reads.values)};
+  std::vector<ReorderedBefore> reordered;
+  if (!IsBodyOfBranch(graph.node(loop))) reads.before = &reordered;
   Compiled body{.registry = &registry,
                 .device = options.device,
                 .training = false,
                 .threads = options.threads,
                 .graph = *graph.node(loop).subgraphs[0]};
   SNUG_CHECK_MSG(body.graph.variables().empty(), graph.node(loop).name);
-  SNUG_ASSIGN_OR_RETURN(body.kernels, ChooseKernels(body.graph, registry, inside));
+  SNUG_ASSIGN_OR_RETURN(body.kernels, ChooseKernelsOfRounds(body.graph, registry, inside, reads));
+  SNUG_RETURN_IF_ERROR(FeedReordered(graph, loop, body.graph, reordered, around.reorder));
   body.bound = BoundOf(body.graph, registry, options.device.alignment());
   FindStepTasks(body);
   SNUG_RETURN_IF_ERROR(Annotate(PlanAndLower(body, MemoryOptions()), "the body"));

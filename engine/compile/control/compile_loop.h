@@ -2,11 +2,13 @@
 // graph around it, so loops inside it are compiled in the same way. The body's arena becomes workspace of the node.
 #pragma once
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 
 #include "engine/compile/kernels/choose.h"
+#include "engine/compile/kernels/round_reads.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
@@ -14,10 +16,20 @@ namespace snug::core {
 
 struct Compiled;
 
-// Returns the kernel of the node, and notes in its options what it costs. The body is planned by the default strategy,
-// for one stream, until PlanBodies says otherwise.
+// What the graph around a loop is compiled with.
+struct AroundLoop {
+  // Returns a value of the graph in another layout, made before the loop.
+  using Reorder = absl::FunctionRef<absl::StatusOr<ValueId>(ValueId value, const Layout& layout)>;
+  const ChooseOptions& options;
+  const RoundReads& reads;
+  Reorder reorder;
+};
+
+// Returns the kernel of the node, and notes in its options what it costs. What each round would bring into the same
+// layout anew is fed to the node in that layout, by inputs that it gets for that. The body is planned by the default
+// strategy, for one stream, until PlanBodies says otherwise.
 absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegistry& registry,
-                                         const ChooseOptions& options);
+                                         const AroundLoop& around);
 
 // Plans bodies by the strategy of the graph around them, those inside others too, and finds the graph's tasks anew
 // where workspaces have changed with that. Bodies stay with the default strategy where the graph's has no plan

@@ -15,6 +15,7 @@
 #include "engine/compile/kernels/conversions.h"
 #include "engine/compile/kernels/derive.h"
 #include "engine/compile/kernels/readers.h"
+#include "engine/compile/kernels/round_reads.h"
 #include "engine/compile/kernels/widen.h"
 #include "ops/graph_builder.h"
 #include "ops/prepare_context.h"
@@ -24,10 +25,11 @@ namespace {
 
 class Chooser {
  public:
-  Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options)
+  Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options, const RoundReads& reads)
       : graph_(graph),
         registry_(registry),
         options_(options),
+        reads_(reads),
         keeps_reorders_(options.device.kind == Device::Kind::kCpu),
         derived_(options.keep_derived ? FindDerived(graph, registry) : std::vector<char>()),
         readers_(graph),
@@ -58,7 +60,13 @@ class Chooser {
     const OpDef& op = registry_.Get(graph_.node(id).op);
     if (op.traits.view) return absl::OkStatus();
     if (op.traits.control) {
-      SNUG_ASSIGN_OR_RETURN(choice(id), CompileLoop(graph_, id, registry_, options_));
+      const auto reorder = [&](ValueId value, const Layout& layout) -> absl::StatusOr<ValueId> {
+        SNUG_ASSIGN_OR_RETURN(const ValueId reordered, Reordered(value, layout, id));
+        readers_.Add(reordered, id);
+        return reordered;
+      };
+      SNUG_ASSIGN_OR_RETURN(KernelChoice compiled, CompileLoop(graph_, id, registry_, {options_, reads_, reorder}));
+      choice(id) = std::move(compiled);
       return absl::OkStatus();
     }
     std::vector<const KernelRow*> rows = op.KernelsOn(options_.device.kind);
@@ -68,7 +76,9 @@ class Chooser {
                                                    "them all"));
     }
     std::erase_if(rows, [&](const KernelRow* row) {
-      return row->kept_input != nullptr && !IsKept(id, row->kept_input(TypesOf(graph_, graph_.node(id))));
+      if (row->kept_input == nullptr) return false;
+      const int input = row->kept_input(TypesOf(graph_, graph_.node(id)));
+      return !IsKept(id, input) && !reads_.values.contains(graph_.node(id).inputs[static_cast<size_t>(input)]);
     });
     if (!options_.plain_kernels) return ChooseAmong(id, op, rows);
     return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
@@ -227,8 +237,16 @@ class Chooser {
       const bool near = keeps || graph_.node(graph_.value(reordered).producer).phase == phase;
       if (known == layout && near) return reordered;
     }
-    const ValueId result = Reorder(value, layout, reader, reader);
-    SNUG_RETURN_IF_ERROR(ChooseFor(graph_.value(result).producer, reader));
+    ValueId result;
+    if (reads_.before != nullptr && reads_.values.contains(value)) {
+      ValueType type = graph_.type(value);
+      type.layout = layout;
+      result = graph_.AddInput(absl::StrCat(graph_.value(value).name, "/", layout.ToString()), std::move(type));
+      reads_.before->push_back({value, result});
+    } else {
+      result = Reorder(value, layout, reader, reader);
+      SNUG_RETURN_IF_ERROR(ChooseFor(graph_.value(result).producer, reader));
+    }
     reorders_[value].emplace_back(layout, result);
     return result;
   }
@@ -264,6 +282,7 @@ class Chooser {
   Graph& graph_;
   const OpRegistry& registry_;
   const ChooseOptions& options_;
+  const RoundReads& reads_;
   // The backward pass reads those of the forward pass. On CUDA it makes its own of Variables: kept they would be a copy
   // of all weights at the peak, to save one sweep over them. Of a cast of a Variable nothing but the reorder is kept.
   const bool keeps_reorders_;
@@ -276,6 +295,16 @@ class Chooser {
   std::set<NodeId> unrounded_;  // nodes that asked for what is unrounded, and have it
 };
 
+bool HasLoop(const Graph& graph) {
+  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+    const Node& node = graph.node(id);
+    if (node.op == "loop" || absl::c_any_of(node.subgraphs, [](const auto& inside) { return HasLoop(*inside); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string KernelChoice::Name() const {
@@ -286,7 +315,25 @@ std::string KernelChoice::Name() const {
 
 absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
                                                         const ChooseOptions& options) {
-  return Chooser(graph, registry, options).Run();
+  return ChooseKernelsOfRounds(graph, registry, options, {});
+}
+
+absl::StatusOr<std::vector<KernelChoice>> ChooseKernelsOfRounds(Graph& graph, const OpRegistry& registry,
+                                                                const ChooseOptions& options, const RoundReads& reads) {
+  return Chooser(graph, registry, options, reads).Run();
+}
+
+std::vector<VariableId> ReadByRounds(const Graph& graph) {
+  std::vector<VariableId> read;
+  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+    const Node& node = graph.node(id);
+    // A branch hands Variables to the loops in its bodies; what it reads beside these counts, too.
+    if (node.op != "loop" && absl::c_none_of(node.subgraphs, [](const auto& body) { return HasLoop(*body); })) continue;
+    for (const ValueId input : node.inputs) {
+      if (input.valid() && graph.value(input).variable.valid()) read.push_back(graph.value(input).variable);
+    }
+  }
+  return read;
 }
 
 std::vector<std::string> NodesThatVary(const Graph& graph, const std::vector<KernelChoice>& choices) {

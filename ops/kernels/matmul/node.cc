@@ -167,7 +167,7 @@ absl::Status RunOwn(const KernelContext& k, const MatMulNode& node) {
   return absl::OkStatus();
 }
 
-// ---- our own loops on kept panels ----
+// ---- our own loops on panels that are kept, or packed once for all rounds of a loop ----
 
 std::optional<NotServed> WhyNotPanels(const NodeTypes& types, const MatMulNode& node) {
   if (types.output(0).dtype != DType::kFloat32) return ByDesign("it is for float32");
@@ -179,13 +179,31 @@ std::optional<NotServed> WhyNotPanels(const NodeTypes& types, const MatMulNode& 
   return std::nullopt;
 }
 
+constexpr absl::string_view kBlocks = "blocks";  // a variant: panels are packed block by block on the way
+
+// Of so many rows, packing takes no time to speak of, and a copy of so large a weight too much memory. The bits are the
+// same, so a product may be computed in one way here and in the other there.
+bool PacksOnTheWay(const PrepareContext& c, const MatMulNode& node) {
+  constexpr int64_t kManyRows = 512, kLargeWeight = 1 << 20;
+  return !c.kept(node.b) && (node.m >= kManyRows || node.k * node.n > kLargeWeight);
+}
+
 absl::Status PreparePanels(PrepareContext& c, const MatMulNode& node) {
   if (IsPanels(c.types().input(node.b).layout)) return absl::OkStatus();
+  if (PacksOnTheWay(c, node)) {
+    c.SetVariant(std::string(kBlocks));
+    c.SetWorkspaceBytes(BlockedGemmWorkspaceBytes<float>(c.threads(), node.m, node.n, node.k));
+    return absl::OkStatus();
+  }
   c.WantInputLayout(node.b, PanelsLayout({.n = node.n, .k = node.k, .transposed = node.transpose_b}));
   return absl::OkStatus();
 }
 
 absl::Status RunPanels(const KernelContext& k, const MatMulNode& node) {
+  if (!IsPanels(k.input_type(node.b).layout)) {
+    BlockedGemm(k.threads(), CallOf<float>(k, node), node.activation, k.workspace<void>());
+    return absl::OkStatus();
+  }
   MultiplyByPanels<float>(k.threads(), {.m = node.m,
                                         .n = node.n,
                                         .k = node.k,
@@ -290,9 +308,9 @@ KernelRow PanelsMatMulRow(DescribeMatMul describe) {
 
 }  // namespace
 
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient) {
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
   std::vector<KernelRow> rows;
-  if (!of_gradient) rows.push_back(PanelsMatMulRow(describe));
+  rows.push_back(PanelsMatMulRow(describe));
   rows.push_back(OwnMatMulRow(describe));
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnMatMulRow(describe));

@@ -33,7 +33,7 @@ double MultiplyAdds(const MatMulNode& node);
 using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
 // Returns the kernel rows of an op whose nodes are such products.
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient = false);
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
 // The same where they have `sums_a`, `after_relu` or `gelu`. Only CUDA has such nodes, so the reference
 // is all there is on the CPU.
 std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);

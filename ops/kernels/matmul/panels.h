@@ -1,8 +1,9 @@
 // Products with a B that is packed as a whole beforehand: once and kept, as for dense layers of a forward-only program
-// whose weights stand still (CompileOptions::keep_derived), or in each call, where it is small beside the other factor.
-// Nothing else is packed.
+// whose weights stand still (CompileOptions::keep_derived), once for all rounds of a loop, or in each call, where it is
+// small beside the other factor. Nothing else is packed.
 //
-// Each element of c is one chain of multiply-adds in the order of k, so bits depend neither on blocks nor on threads.
+// Each element of c is one chain of multiply-adds in the order of k, so bits depend neither on blocks nor on threads,
+// and are those of products that pack block by block (blocked.h).
 #pragma once
 
 #include <cstdint>

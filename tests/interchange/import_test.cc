@@ -1,4 +1,5 @@
 // Small ONNX models, and the networks that they become.
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -268,6 +269,62 @@ TEST(ImportOnnx, OldAndNewVersionsOfOpsAreUnderstood) {
   }
   EXPECT_THAT(std::string(OnnxText(9).Import().status().message()),
               HasSubstr("opset 9: versions 11 to 21 are understood"));
+  EXPECT_THAT(std::string(OnnxText(22).Import().status().message()),
+              HasSubstr("opset 22: versions 11 to 21 are understood"));
+}
+
+// What each version has that the one before it had not, between the same two ops.
+TEST(ImportOnnx, EachVersionsOwnFormsAreUnderstood) {
+  const struct {
+    int64_t opset;
+    const char* node;  // from "a" to "b"
+    double expected;   // of a = 3 and -1: the second
+  } cases[] = {
+      {12, R"(node { op_type: "Dropout" input: ["a", "ratio"] output: "b" })", -1},
+      {14, R"(node { op_type: "BatchNormalization" input: ["a", "two", "zero", "zero", "two"] output: "b"
+                     attribute { name: "epsilon" f: 2 type: FLOAT } attribute { name: "training_mode" i: 0 type: INT } })",
+       -1},
+      {14, R"(node { op_type: "HardSwish" input: "a" output: "b" })", -1. / 3},
+      {15, R"(node { op_type: "Shape" input: "a" output: "batch"
+                     attribute { name: "start" i: 0 type: INT } attribute { name: "end" i: 1 type: INT } }
+              node { op_type: "Concat" input: ["batch", "rest"] output: "dims" attribute { name: "axis" i: 0 type: INT } }
+              node { op_type: "Reshape" input: ["a", "dims"] output: "b" })",
+       -1},
+      {16, R"(node { op_type: "LeakyRelu" input: "a" output: "b" attribute { name: "alpha" f: 0.25 type: FLOAT } })",
+       -0.25},
+      {19, R"(node { op_type: "Pad" input: ["a", "ends", "", "axis"] output: "padded" }
+              node { op_type: "Slice" input: ["padded", "first", "last", "axis"] output: "b" })",
+       -1},
+      {20, R"(node { op_type: "Gelu" input: "a" output: "b" })", -0.15865525393145707},
+      {21, R"(node { op_type: "GroupNormalization" input: ["a", "two", "zero"] output: "b"
+                     attribute { name: "num_groups" i: 1 type: INT } attribute { name: "epsilon" f: 0 type: FLOAT } })",
+       -2},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(absl::StrCat("opset ", c.opset, ": ", c.node));
+    OnnxText model(c.opset);
+    model.Input("x", {0, 2, 1});
+    model.Weight("ratio", {}, {0.5F});
+    model.Weight("two", {2}, {2, 2});
+    model.Weight("zero", {2}, {0, 0});
+    model.Ints("rest", {2}, {2, 1});
+    model.Ints("ends", {2}, {1, 2});
+    model.Ints("axis", {1}, {1});
+    model.Ints("first", {1}, {1});
+    model.Ints("last", {1}, {3});
+    model.Nodes(absl::StrCat(R"(node { op_type: "Identity" input: "x" output: "a" })", c.node,
+                             R"(node { op_type: "Identity" input: "b" output: "y" })"));
+    model.Output("y");
+    const absl::StatusOr<ImportedModel> imported = model.Import();
+    if (!imported.ok()) {
+      ADD_FAILURE() << imported.status();
+      continue;
+    }
+    const auto y = Evaluate(*imported, imported->outputs[0].second, 1, {{"x", {3, -1}}});
+    ASSERT_TRUE(y.ok()) << y.status();
+    ASSERT_EQ(y->size(), 2u);
+    EXPECT_NEAR((*y)[1], c.expected, 1e-6);
+  }
 }
 
 }  // namespace

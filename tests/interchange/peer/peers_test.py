@@ -332,8 +332,8 @@ class Campaign(Peers):
         blocks doubles the variance), those of a few steps: there batch norms divide by what they saw."""
         if path.stem != "resnet1001":
             return []
-        self.run_program(self.snug, "train", path, f"--output={self.folder}/run", "--steps=12", "--batch=2", "--learning-rate=1e-5",
-                         "--evaluate-every=0")
+        self.run_program(self.snug, "train", path, f"--output={self.folder}/run", "--data=textures", "--steps=12", "--batch=2",
+                         "--learning-rate=1e-5", "--evaluate-every=0", "--evaluate-batches=1")
         return [f"--checkpoint={self.folder}/run"]
 
 

@@ -440,8 +440,10 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : GradientPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : ProcessorPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
   for (const Pass& pass : RecomputingPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : LastProcessorPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : PassesAsMade()) names.emplace_back(pass.name);
   for (const Pass& pass : LastKeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaPasses()) names.emplace_back(pass.name);
@@ -498,9 +500,18 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   if (options.keep_derived) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, KeepingPasses(), 45, options));
   }
+  if (options.training && options.device.kind == Device::Kind::kCpu) {
+    CompileOptions passes = options;
+    // Batch norm and silu are done again, where sweeps are, as the two ops that they are.
+    if (options.recompute_sweeps) passes.disabled_passes.insert("fuse_batch_norm_silu");
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, ProcessorPasses(), 46, passes));
+  }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
   if (options.recompute_sweeps && options.training) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, RecomputingPasses(), 59, options));
+  }
+  if (options.training && options.device.kind == Device::Kind::kCpu && !options.plain_kernels) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastProcessorPasses(), 60, options));
   }
   if (options.update_as_made) SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, PassesAsMade(), 60, options));
   compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding

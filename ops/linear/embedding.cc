@@ -3,6 +3,7 @@
 // but an update by rows reads it (engine/compile/differentiate/row_gradients.h).
 #include <absl/strings/str_cat.h>
 
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/copy/gather_rows.h"
+#include "ops/kit/dispatch.h"
 #include "ops/layer_context.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -148,6 +150,37 @@ absl::Status AddRowsCpu(const KernelContext& k) {
   return AddRowLists(k);
 }
 
+absl::Status InferAddListedRows(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, 2));
+  SNUG_RETURN_IF_ERROR(c.CheckRank(1, 1, 1));
+  if (c.input(1).dtype != DType::kInt64) {
+    return c.InputError(1, absl::StrCat("expected int64, found ", Name(c.input(1).dtype)));
+  }
+  SNUG_RETURN_IF_ERROR(c.CheckShape(2, {c.shape(1)[0], c.shape(0)[1]}));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status AddListedRowsCpu(const KernelContext& k) {
+  const ValueType& whole = k.input_type(0);
+  const auto* numbers = k.input<int64_t>(1);
+  const int64_t room = k.input_type(1).shape[0];
+  SNUG_RETURN_IF_ERROR(CheckRowList(numbers, room, whole.shape[0]));
+  if (k.output<char>(0) != k.input<char>(0)) {
+    std::memcpy(k.output<char>(0), k.input<char>(0), static_cast<size_t>(whole.size_bytes()));
+  }
+  return DispatchFloating(whole.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    AddListedRows(k.threads(), numbers, CountRows(numbers, room), whole.shape[1], k.input<T>(2), k.output<T>(0));
+    return absl::OkStatus();
+  });
+}
+
+Cost AddListedRowsCostOf(const NodeTypes& types) {
+  const auto& listed = types.input(2);
+  return {.flops = static_cast<double>(listed.num_elements()), .bytes = 3 * static_cast<double>(listed.size_bytes())};
+}
+
 Cost CostOf(const NodeTypes& types) {  // it counts the rows that are read, not the whole table
   const double rows = static_cast<double>(types.output(0).size_bytes());
   return {.flops = 0, .bytes = 2 * rows + static_cast<double>(types.input(0).size_bytes())};
@@ -264,6 +297,28 @@ void AddRowsSamples(SampleBuilder& s) {
   s.Case("int32").Int({2}, 0, 9).Input({2, 3}).Int({2}, 0, 9).Input({2, 3}).Fails("expected int64, found int32");
 }
 
+void AddListedRowsSamples(SampleBuilder& s) {
+  const auto list = [&s](const char* name, int64_t entries, int64_t width, const std::vector<double>& rows) -> Sample& {
+    const auto room = static_cast<int64_t>(rows.size());
+    return s.Case(name).Input({entries, width}).Int({room}, 0, entries, DType::kInt64).Values(rows).Input({room, width});
+  };
+  list("some", 7, 19, {1, 3, 4, -1});
+  list("all", 2, 300, {0, 1});
+  list("none", 3, 5, {-1, -1});
+  s.Case("known")
+      .Input({3, 1})
+      .Values({1, 2, 4})
+      .Int({2}, 0, 3, DType::kInt64)
+      .Values({2, -1})
+      .Input({2, 1})
+      .Values({8, 0})
+      .Expect(0, {1, 2, 12});
+  list("not_ascending", 7, 2, {4, 3}).FailsAtRun("rows[1]: expected ascending rows");
+  list("row_too_large", 4, 2, {1, 4}).FailsAtRun("rows[1]: expected ascending rows in [0, 4)");
+  s.Case("width").Input({4, 3}).Int({2}, 0, 4, DType::kInt64).Input({2, 2}).Fails("expected shape [2, 3]");
+  s.Case("int32").Input({4, 3}).Int({2}, 0, 4).Input({2, 3}).Fails("expected int64, found int32");
+}
+
 }  // namespace
 
 SNUG_OPS(embedding) {
@@ -306,7 +361,16 @@ SNUG_OPS(embedding) {
        .outputs = {{"rows", PortType::kInteger}, {"sum"}},
        .infer = InferAddRows,
        .kernels = {{.name = "plain", .prepare = PrepareAddRows, .run = AddRowsCpu}},
-       .samples = AddRowsSamples}};
+       .samples = AddRowsSamples},
+      {.name = "add_listed_rows",
+       .doc = "the sum of an array and a list of rows, as embedding_grad_rows makes them",
+       .inputs = {{"whole"}, {"rows", PortType::kInteger}, {"listed"}},
+       .outputs = {{"sum"}},
+       .infer = InferAddListedRows,
+       .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+       .cost = AddListedRowsCostOf,
+       .kernels = {{.name = "plain", .run = AddListedRowsCpu}},
+       .samples = AddListedRowsSamples}};
 }
 
 }  // namespace snug::core::ops::embedding

@@ -31,14 +31,15 @@ namespace {
 
 using proto::ParseOptions;
 
-// Ports: the parameter [rows, width], its slots, what the gradient is made of (x or the ids, and dy), the learning
-// rate, the random state where steps are counted, and the gate.
+// Ports: the parameter [rows, width], its slots, what the gradient is made of (x or the ids, and dy), with a dense layer's
+// a list of rows that are added to it (where its weights are a table, too), the learning rate, the random state where
+// steps are counted, and the gate.
 template <int kSlots>
 constexpr int kSource = kSlots + 1;
 template <int kSlots>
 constexpr int kDy = kSlots + 2;
 template <int kSlots>
-constexpr int kRate = kSlots + 3;
+constexpr int kListed = kSlots + 3;  // the numbers of the rows; the rows themselves follow
 
 constexpr int64_t kBlockBytes = 2 << 20;  // of the gradient: it stays in the second- or third-level cache
 
@@ -52,8 +53,9 @@ int64_t BlockBytes(const ValueType& parameter, DType gradient) {
   return (BlockRows(parameter, gradient) * parameter.shape[1] * SizeOf(gradient) + 63) / 64 * 64;
 }
 
+// `rate` is the port of the learning rate.
 template <int kSlots, bool kCounts>
-absl::Status CheckPorts(InferContext& c) {
+absl::Status CheckPorts(InferContext& c, int rate) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, 2));
   if (c.input(0).dtype == DType::kBFloat16) {
     return c.InputError(0, "expected another type than bfloat16, whose rounding draws by the place in the whole");
@@ -62,15 +64,25 @@ absl::Status CheckPorts(InferContext& c) {
     SNUG_RETURN_IF_ERROR(c.CheckShape(i, c.shape(0)));
     if (c.input(i).dtype != c.input(0).dtype) return c.InputError(i, "expected the parameter's type");
   }
-  SNUG_RETURN_IF_ERROR(c.CheckShape(kRate<kSlots>, Shape()));
-  if (kCounts) SNUG_RETURN_IF_ERROR(CheckRandomState(c, kRate<kSlots> + 1));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(rate, Shape()));
+  if (kCounts) SNUG_RETURN_IF_ERROR(CheckRandomState(c, rate + 1));
   return c.CheckShape(c.num_inputs() - 1, Shape());
 }
 
 template <int kSlots, bool kCounts>
 absl::Status InferDense(InferContext& c) {
-  SNUG_RETURN_IF_ERROR((CheckPorts<kSlots, kCounts>(c)));
+  SNUG_RETURN_IF_ERROR((CheckPorts<kSlots, kCounts>(c, kListed<kSlots> + 2)));
   SNUG_RETURN_IF_ERROR(c.CheckRank(kSource<kSlots>, 2, kMaxRank));
+  if (c.has_input(kListed<kSlots>) != c.has_input(kListed<kSlots> + 1)) {
+    return c.InputError(kListed<kSlots>, "expected rows together with their numbers");
+  }
+  if (c.has_input(kListed<kSlots>)) {
+    SNUG_RETURN_IF_ERROR(c.CheckRank(kListed<kSlots>, 1, 1));
+    if (const DType found = c.input(kListed<kSlots>).dtype; found != DType::kInt64) {
+      return c.InputError(kListed<kSlots>, absl::StrCat("expected int64, found ", Name(found)));
+    }
+    SNUG_RETURN_IF_ERROR(c.CheckShape(kListed<kSlots> + 1, {c.shape(kListed<kSlots>)[0], c.shape(0)[1]}));
+  }
   const Shape& x = c.shape(kSource<kSlots>);
   SNUG_RETURN_IF_ERROR(c.CheckShape(kSource<kSlots>, x.WithDim(x.rank() - 1, c.shape(0)[1])));
   return c.CheckShape(kDy<kSlots>, x.WithDim(x.rank() - 1, c.shape(0)[0]));
@@ -78,16 +90,17 @@ absl::Status InferDense(InferContext& c) {
 
 template <int kSlots, bool kCounts>
 absl::Status InferEmbedding(InferContext& c) {
-  SNUG_RETURN_IF_ERROR((CheckPorts<kSlots, kCounts>(c)));
+  SNUG_RETURN_IF_ERROR((CheckPorts<kSlots, kCounts>(c, kDy<kSlots> + 1)));
   SNUG_RETURN_IF_ERROR(c.CheckRank(kSource<kSlots>, 0, kMaxRank - 1));
   Shape dy = c.shape(kSource<kSlots>);
   dy.Append(c.shape(0)[1]);
   return c.CheckShape(kDy<kSlots>, dy);
 }
 
-// Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient.
-absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slots, int64_t first, int64_t rows,
-                        void* gradient) {
+// Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient. `rate`
+// is the port of the learning rate.
+absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slots, int rate, int64_t first,
+                        int64_t rows, void* gradient) {
   const ValueType& parameter = k.input_type(0);
   const Shape block = {rows, parameter.shape[1]};
   NodeTypes types{.options = k.types().options};
@@ -100,20 +113,20 @@ absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slot
   const int64_t offset = first * parameter.shape[1] * SizeOf(parameter.dtype);
   for (int i = 0; i <= slots; ++i) add({parameter.dtype, block}, k.variable<char>(i) + offset);
   add({k.input_type(slots + 2).dtype, block}, gradient);
-  for (int i = slots + 3; i < k.num_inputs(); ++i) add(k.input_type(i), k.variable<void>(i));
+  for (int i = rate; i < k.num_inputs(); ++i) add(k.input_type(i), k.variable<void>(i));
   return update(KernelContext(&types, pointers, {}, nullptr, nullptr, k.threads(), k.random_id()));
 }
 
 // Calls make(first, rows, block) for each block of rows of the gradient, and then its update.
 template <class Make>
-absl::Status ForEachBlock(const KernelContext& k, const KernelFn& update, int slots, const Make& make) {
+absl::Status ForEachBlock(const KernelContext& k, const KernelFn& update, int slots, int rate, const Make& make) {
   if (!GateIsOpen(k)) return absl::OkStatus();
   const ValueType& parameter = k.input_type(0);
   const int64_t block_rows = BlockRows(parameter, k.input_type(slots + 2).dtype);
   for (int64_t first = 0; first < parameter.shape[0]; first += block_rows) {
     const int64_t rows = std::min(block_rows, parameter.shape[0] - first);
     make(first, rows, k.workspace<void>());
-    SNUG_RETURN_IF_ERROR(UpdateRows(k, update, slots, first, rows, k.workspace<void>()));
+    SNUG_RETURN_IF_ERROR(UpdateRows(k, update, slots, rate, first, rows, k.workspace<void>()));
   }
   return absl::OkStatus();
 }
@@ -131,19 +144,47 @@ GemmCall<T> BlockCall(const KernelContext& k, int slots, int64_t first, int64_t 
           .c = static_cast<T*>(block)};
 }
 
+// Adds to rows [first, first + rows) of the gradient those of the list that are among them.
+template <class T>
+void AddListed(const KernelContext& k, int slots, int64_t first, int64_t rows, void* block) {
+  using A = Accumulator<T>;
+  const int numbers_port = slots + 3;
+  if (!k.has_input(numbers_port)) return;
+  const auto* const numbers = k.input<int64_t>(numbers_port);
+  const int64_t count = CountRows(numbers, k.input_type(numbers_port).shape[0]);
+  const int64_t width = k.input_type(0).shape[1];
+  for (int64_t r = std::lower_bound(numbers, numbers + count, first) - numbers;
+       r < count && numbers[r] < first + rows; ++r) {
+    T* const sum = static_cast<T*>(block) + (numbers[r] - first) * width;
+    const T* const row = k.input<T>(numbers_port + 1) + r * width;
+    for (int64_t j = 0; j < width; ++j) sum[j] = static_cast<T>(static_cast<A>(sum[j]) + static_cast<A>(row[j]));
+  }
+}
+
+absl::Status CheckListed(const KernelContext& k, int slots) {
+  if (!k.has_input(slots + 3)) return absl::OkStatus();
+  return CheckRowList(k.input<int64_t>(slots + 3), k.input_type(slots + 3).shape[0], k.input_type(0).shape[0]);
+}
+
 absl::Status DensePlain(const KernelContext& k, const KernelFn& update, int slots) {
+  SNUG_RETURN_IF_ERROR(CheckListed(k, slots));
   return DispatchFloating(k.input_type(slots + 2).dtype, [&](auto zero) {
-    return ForEachBlock(k, update, slots, [&](int64_t first, int64_t rows, void* block) {
-      Gemm(k.threads(), BlockCall<decltype(zero)>(k, slots, first, rows, block));
+    using T = decltype(zero);
+    return ForEachBlock(k, update, slots, slots + 5, [&](int64_t first, int64_t rows, void* block) {
+      Gemm(k.threads(), BlockCall<T>(k, slots, first, rows, block));
+      AddListed<T>(k, slots, first, rows, block);
     });
   });
 }
 
 absl::Status DenseOwn(const KernelContext& k, const KernelFn& update, int slots) {
+  SNUG_RETURN_IF_ERROR(CheckListed(k, slots));
   char* const behind = k.workspace<char>() + BlockBytes(k.input_type(0), k.input_type(slots + 2).dtype);
   const auto run = [&](auto zero) {
-    return ForEachBlock(k, update, slots, [&](int64_t first, int64_t rows, void* block) {
-      BlockedGemm(k.threads(), BlockCall<decltype(zero)>(k, slots, first, rows, block), Activation::kIdentity, behind);
+    using T = decltype(zero);
+    return ForEachBlock(k, update, slots, slots + 5, [&](int64_t first, int64_t rows, void* block) {
+      BlockedGemm(k.threads(), BlockCall<T>(k, slots, first, rows, block), Activation::kIdentity, behind);
+      AddListed<T>(k, slots, first, rows, block);
     });
   };
   return k.input_type(slots + 2).dtype == DType::kBFloat16 ? run(BFloat16()) : run(0.0F);
@@ -167,7 +208,7 @@ absl::Status EmbeddingPlain(const KernelContext& k, const KernelFn& update, int 
   const int dy = slots + 2;
   auto* const sorted = reinterpret_cast<int64_t*>(k.workspace<char>() + BlockBytes(parameter, k.input_type(dy).dtype));
   SNUG_RETURN_IF_ERROR(SortChoices(k, ids, parameter.shape[0], "ids", sorted));
-  return ForEachBlock(k, update, slots, [&](int64_t first, int64_t rows, void* block) {
+  return ForEachBlock(k, update, slots, slots + 3, [&](int64_t first, int64_t rows, void* block) {
     SumSortedRows(k, ids, dy, parameter.shape, sorted, first, rows, block);
   });
 }
@@ -225,24 +266,34 @@ Sample& AddCase(SampleBuilder& s, const char* name, const Shape& parameter,
 
 template <int kSlots, bool kCounts>
 void DenseSamples(SampleBuilder& s) {
-  const auto with = [&s](const char* name, int64_t units, int64_t width, Shape rows, double gate) -> Sample& {
+  const auto with = [&s](const char* name, int64_t units, int64_t width, Shape rows, double gate,
+                         const std::vector<double>& listed = {}) -> Sample& {
     Sample& sample = AddCase<kSlots, kCounts>(s, name, {units, width});
     Shape x = rows;
     x.Append(width);
     rows.Append(units);
     sample.Input(x).Input(rows);
+    if (listed.empty()) {
+      sample.Absent().Absent();
+    } else {
+      const auto room = static_cast<int64_t>(listed.size());
+      sample.Int({room}, 0, units, DType::kInt64).Values(listed).Input({room, width});
+    }
     AddRest<kCounts>(sample, gate);
     return sample;
   };
   with("small", 5, 7, {3}, 1);
   with("rows_in_two_axes", 6, 33, {2, 5}, 1);
   with("gate_closed", 5, 7, {3}, 0);
+  with("listed_rows", 6, 9, {4}, 1, {0, 3, 5, -1});
+  with("no_listed_rows", 6, 9, {4}, 1, {-1, -1});
+  with("listed_row_too_large", 6, 9, {4}, 1, {0, 6}).FailsAtRun("rows[1]: expected ascending rows in [0, 6)");
   Sample& rounded = AddCase<kSlots, kCounts>(s, "kept_in_bfloat16", {5, 7}, {}, /*narrow=*/true);
-  rounded.Input({3, 7}).Input({3, 5});
+  rounded.Input({3, 7}).Input({3, 5}).Absent().Absent();
   AddRest<kCounts>(rounded, 1);
   rounded.Only({DType::kBFloat16}).Fails("expected another type than bfloat16, whose rounding draws");
   Sample& wrong = AddCase<kSlots, kCounts>(s, "units", {5, 7});
-  wrong.Input({3, 7}).Input({3, 4});
+  wrong.Input({3, 7}).Input({3, 4}).Absent().Absent();
   AddRest<kCounts>(wrong, 1);
   wrong.Fails("\"dy\" [3, 4]: expected shape [3, 5]");
 }
@@ -280,7 +331,8 @@ void EmbeddingSamples(SampleBuilder& s) {
 }
 
 // The op that does what `update` does with a gradient that is made on the way.
-OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc, Port source, int slots) {
+OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc, Port source, int slots,
+             bool adds_listed) {
   OpDef op{.name = name, .doc = doc, .outputs = {}};
   for (int i = 0; i <= slots; ++i) {
     op.inputs.push_back(update.inputs[static_cast<size_t>(i)]);
@@ -288,6 +340,10 @@ OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc,
   }
   op.inputs.push_back(source);
   op.inputs.push_back({"dy"});
+  if (adds_listed) {
+    op.inputs.push_back({"rows", PortType::kInteger, true});
+    op.inputs.push_back({.name = "listed", .optional = true});
+  }
   for (size_t i = static_cast<size_t>(slots) + 2; i < update.inputs.size(); ++i) {
     if (!update.inputs[i].optional) op.inputs.push_back(update.inputs[i]);  // "rounding" is: see CheckPorts()
   }
@@ -311,7 +367,7 @@ absl::Status PrepareDensePlain(PrepareContext& c, int slots) {
 template <int kSlots, bool kCounts>
 void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view dense_doc,
             absl::string_view embedding_name, absl::string_view embedding_doc, std::vector<OpDef>* ops) {
-  OpDef dense = AsMade(update, dense_name, dense_doc, {"x"}, kSlots);
+  OpDef dense = AsMade(update, dense_name, dense_doc, {"x"}, kSlots, /*adds_listed=*/true);
   dense.infer = InferDense<kSlots, kCounts>;
   dense.cost = DenseCost<kSlots>;
   dense.kernels = {RowOf("own", update, kSlots, PrepareDenseOwn, DenseOwn),
@@ -319,7 +375,7 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
   dense.kernels[0].serves = NotInDouble;
   dense.samples = DenseSamples<kSlots, kCounts>;
   ops->push_back(std::move(dense));
-  OpDef embedding = AsMade(update, embedding_name, embedding_doc, {"ids", PortType::kInteger}, kSlots);
+  OpDef embedding = AsMade(update, embedding_name, embedding_doc, {"ids", PortType::kInteger}, kSlots, /*adds_listed=*/false);
   embedding.infer = InferEmbedding<kSlots, kCounts>;
   embedding.index_bound = [](const NodeTypes& types, int input) -> int64_t {
     return input == kSource<kSlots> ? types.input(0).shape[0] : 0;

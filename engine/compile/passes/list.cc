@@ -4,9 +4,10 @@ namespace snug::core {
 
 // Each is in a file of its own.
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
-    FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient, HoistLoopInputs,
-    JoinDepthwise, JoinSlices, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
-    RecomputeSweeps, RemoveDeadCode, StackWeightGradients, SumBiasGradient, UpdateAsMade;
+    FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
+    GateFromOutput, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossWithGradient, MergeCommonSubexpressions,
+    NarrowGradients, PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps, RemoveDeadCode, StackWeightGradients,
+    SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
 
 absl::Span<const Pass> LoopPasses() {
   static constexpr Pass kPasses[] = {
@@ -55,6 +56,19 @@ absl::Span<const Pass> GradientPasses() {
   return kPasses;
 }
 
+absl::Span<const Pass> ProcessorPasses() {
+  static constexpr Pass kPasses[] = {
+      {"pool_after_mask", "relu's gradient behind max pooling goes by what pooling gave, not by what it was given",
+       PoolAfterMask},
+      {"list_rows_of_sums", "of a sum of gradients, those that lookups in a table give are lists of rows",
+       ListRowsOfSums},
+      {"fuse_batch_norm_silu", "batch norm + silu, forward and backward, in one sweep", FuseBatchNormSilu},
+      {"gate_from_output", "the gradient of a sigmoid gate comes from the product, not from what is gated",
+       GateFromOutput},
+  };
+  return kPasses;
+}
+
 absl::Span<const Pass> WholePasses() {
   static constexpr Pass kPasses[] = {
       {"dead_code", "nodes that reach no output and mutate nothing go", RemoveDeadCode},
@@ -74,6 +88,14 @@ absl::Span<const Pass> RecomputingPasses() {
   static constexpr Pass kPasses[] = {
       {"recompute_sweeps", "batch norm, activations, pooling and the like are computed again for the backward pass",
        RecomputeSweeps},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> LastProcessorPasses() {
+  static constexpr Pass kPasses[] = {
+      {"update_as_made_exactly", "update_as_made, where blocks of rows give the bits of the whole gradient",
+       UpdateAsMadeExactly},
   };
   return kPasses;
 }

@@ -4,14 +4,24 @@
 //
 // The joint node reads x and changes the parameter, so it runs after dx, which reads the parameter: x stays until dx is
 // made. That pays where x has fewer bytes than the gradient.
+//
+// A table that a dense layer reads, too, has a gradient to which a list of rows is added (list_rows_of_sums.cc): these are
+// added block by block.
+//
+// There are two forms of the pass. The one that always runs takes the gradients that have the same bits made in blocks;
+// the one that is an option takes the others too.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
 #include "ops/kept_types.h"
+#include "ops/own_products.h"
 
 namespace snug::core {
 namespace {
@@ -36,9 +46,21 @@ bool KeepsNarrow(const Graph& graph, const Node& update) {
   });
 }
 
-}  // namespace
+// Whether a gradient that is made in blocks of rows has the bits that its own node would give it. The rows of a table are
+// summed one by one in any case.
+bool HasTheSameBits(const Graph& graph, const Node& gradient) {
+  if (gradient.op == "embedding_grad") return true;
+  const ValueType& dw = graph.type(gradient.outputs[0]);
+  for (const ValueId input : gradient.inputs) {
+    if (graph.type(input).dtype != dw.dtype) return false;
+  }
+  if (dw.dtype == DType::kFloat64) return true;  // the reference kernel
+  if (dw.dtype != DType::kFloat32) return false;
+  const int64_t rows = graph.type(gradient.inputs[1]).num_elements() / dw.shape[0];
+  return HasTheBitsOfBlocks(dw.shape[0], dw.shape[1], rows);
+}
 
-absl::Status UpdateAsMade(Graph& graph, const OpRegistry& registry) {
+absl::Status Join(Graph& graph, const OpRegistry& registry, bool exactly) {
   const Surroundings surroundings(graph);
   GraphBuilder builder(registry, &graph);
   for (const NodeId id : graph.ProgramOrder()) {
@@ -47,8 +69,23 @@ absl::Status UpdateAsMade(Graph& graph, const OpRegistry& registry) {
     const Node gradient = graph.node(id);
     const int64_t bytes = graph.type(gradient.outputs[0]).size_bytes();
     if (bytes < kLeastBytes || bytes <= graph.type(gradient.inputs[0]).size_bytes()) continue;
-    const NodeId reader = surroundings.SoleReader(gradient.outputs[0]);
+    if (exactly && !HasTheSameBits(graph, gradient)) continue;
+    NodeId reader = surroundings.SoleReader(gradient.outputs[0]);
     if (!reader.valid()) continue;
+    ValueId read = gradient.outputs[0];  // what the update reads
+    std::vector<ValueId> made_of = gradient.inputs;
+    NodeId addition;
+    if (gradient.op == "dense_grad_weight") {
+      made_of.resize(4);  // absent: the rows that are added, and their numbers
+      if (graph.node(reader).op == "add_listed_rows" && graph.node(reader).inputs[0] == read) {
+        addition = reader;
+        const Node& sum = graph.node(addition);
+        std::copy(sum.inputs.begin() + 1, sum.inputs.end(), made_of.begin() + 2);
+        read = sum.outputs[0];
+        reader = surroundings.SoleReader(read);
+        if (!reader.valid()) continue;
+      }
+    }
     const Node update = graph.node(reader);
     const std::string op = absl::StrCat(kind, update.op);
     if (registry.Find(op) == nullptr) continue;  // the reader is no update, or one that needs the whole gradient
@@ -59,8 +96,8 @@ absl::Status UpdateAsMade(Graph& graph, const OpRegistry& registry) {
                    .loc = update.loc,
                    .phase = update.phase};
     for (const ValueId input : update.inputs) {
-      if (input == gradient.outputs[0]) {
-        joint.inputs.insert(joint.inputs.end(), gradient.inputs.begin(), gradient.inputs.end());
+      if (input == read) {
+        joint.inputs.insert(joint.inputs.end(), made_of.begin(), made_of.end());
       } else if (input.valid()) {
         joint.inputs.push_back(input);
       }
@@ -69,9 +106,18 @@ absl::Status UpdateAsMade(Graph& graph, const OpRegistry& registry) {
     SNUG_RETURN_IF_ERROR(builder.Add(std::move(joint)).status());
     graph.SetInsertionPoint(NodeId());
     graph.RemoveNode(reader);
+    if (addition.valid()) graph.RemoveNode(addition);
     graph.RemoveNode(id);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status UpdateAsMade(Graph& graph, const OpRegistry& registry) { return Join(graph, registry, /*exactly=*/false); }
+
+absl::Status UpdateAsMadeExactly(Graph& graph, const OpRegistry& registry) {
+  return Join(graph, registry, /*exactly=*/true);
 }
 
 }  // namespace snug::core

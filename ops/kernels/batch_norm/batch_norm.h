@@ -49,6 +49,7 @@ struct BatchNormForward {
   Float32Port<T>* batch_var = nullptr;
   double epsilon;
   Activation activation = Activation::kIdentity;
+  bool silu = false;  // silu is the activation, without an addition; not in the fast kernels for bfloat16
 };
 
 // Let g be dy + dy2 where the activation lets it through, n the number of elements in a channel, and
@@ -77,6 +78,9 @@ struct BatchNormBackward {
   double epsilon;
   bool training;
   Activation activation = Activation::kIdentity;
+  // silu is the activation: g is dy times its slope there, which is written to dx before dx is made of it. So dx may lie
+  // on dy, but not on x. Neither y, dy2 nor dadd is given.
+  bool silu = false;
 };
 
 // Says whether a gradient passes the activation. `v` is the activation's output or its input: both tell.

@@ -23,6 +23,7 @@
 #include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
+#include "ops/math/functions.h"
 
 namespace snug::core {
 namespace {
@@ -201,6 +202,33 @@ struct ForwardElement {  // y = activation((x - mean) scale + bias + add)
     if constexpr (kActivation != Activation::kIdentity) v = v < 0.0F ? F{} : v;
     if constexpr (kActivation == Activation::kRelu6) v = v > 6.0F ? F{} + 6.0F : v;
     Store(v, y + i);
+  }
+};
+
+// silu needs more instructions than a sweep over memory has time for, so its gradient is worked out once, and stored for
+// the second reading. These are for float32, whose F is always float.
+struct SiluElement {  // y = silu((x - mean) scale + bias)
+  using Storage = float;
+  const float* x;
+  float* y;
+  template <class F>
+  SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c) const {
+    static_assert(std::is_same_v<F, float>);
+    y[i] = functions::Silu()((x[i] - c.mean) * c.scale + c.bias);
+  }
+};
+
+struct StoringSiluSums {
+  using Storage = float;
+  const float *x, *dy;
+  float* g;
+  template <class F>
+  SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c, Pair<F>& sums) const {
+    static_assert(std::is_same_v<F, float>);
+    const float centred = x[i] - c.mean;
+    sums.a = functions::SiluGrad()(centred * c.scale + c.bias, dy[i]);
+    sums.b = sums.a * centred;
+    g[i] = sums.a;
   }
 };
 
@@ -555,6 +583,12 @@ int64_t BatchNormWorkspace(const ChannelView& view) {
 
 template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormForward<T>& call, void* workspace) {
+  if (call.silu) {
+    if constexpr (std::is_same_v<T, float>) {
+      return Forward(threads, view, call, static_cast<float*>(workspace), SiluElement{call.x, call.y});
+    }
+    SNUG_CHECK_MSG(false, "the fast batch norm with silu is for float32");
+  }
   DispatchActivation(call.activation, [&](auto activation) {
     float* floats = static_cast<float*>(workspace);
     if (call.add != nullptr) {
@@ -567,6 +601,13 @@ void BatchNormFast(int threads, const ChannelView& view, const BatchNormForward<
 
 template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward<T>& call, void* workspace) {
+  if (call.silu) {
+    if constexpr (std::is_same_v<T, float>) {
+      return Backward(threads, view, call, static_cast<float*>(workspace), StoringSiluSums{call.x, call.dy, call.dx},
+                      BackwardElement<Activation::kIdentity, float>{call.x, call.dx, call.dx});
+    }
+    SNUG_CHECK_MSG(false, "the fast batch norm with silu is for float32");
+  }
   DispatchActivation(call.activation, [&](auto activation) {
     float* floats = static_cast<float*>(workspace);
     if (call.dadd == nullptr) {

@@ -6,6 +6,7 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/math/functions.h"
 
 namespace snug::core {
 namespace {
@@ -66,7 +67,7 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward
       A v = (static_cast<A>(call.x[i]) - static_cast<A>(mean[j])) * static_cast<A>(scale[j]);
       if (call.bias != nullptr) v += static_cast<A>(call.bias[begin + j]);
       if (call.add != nullptr) v += static_cast<A>(call.add[i]);
-      call.y[i] = static_cast<T>(Activate(call.activation, v));
+      call.y[i] = static_cast<T>(call.silu ? functions::Silu()(v) : Activate(call.activation, v));
     });
   });
 }
@@ -88,8 +89,9 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
     const auto g = [&](int64_t i, int64_t c) {
       const A bias = call.bias != nullptr ? static_cast<A>(call.bias[begin + c]) : A(0);
       const A v = call.y != nullptr ? static_cast<A>(call.y[i]) : centred(i, c) * static_cast<A>(scale[c]) + bias;
-      if (!LetsThrough(call.activation, v)) return A(0);
       const A dy = static_cast<A>(call.dy[i]);
+      if (call.silu) return functions::SiluGrad()(v, dy);
+      if (!LetsThrough(call.activation, v)) return A(0);
       return call.dy2 == nullptr ? dy : static_cast<A>(static_cast<T>(dy + static_cast<A>(call.dy2[i])));
     };
     ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) {

@@ -42,6 +42,10 @@ bool CanSumChosenRows(int64_t choices, int64_t entries);
 // numbers of 8 bytes for each.
 absl::Status AddRowLists(const KernelContext& k);
 
+// Adds `count` listed rows to those of an array, `sums`, that have their numbers.
+template <class T>
+void AddListedRows(int threads, const int64_t* rows, int64_t count, int64_t inner, const T* listed, T* sums);
+
 // Returns how many rows a list has.
 int64_t CountRows(const int64_t* rows, int64_t room);
 // Fails unless the numbers are those of a list of an array with so many entries.

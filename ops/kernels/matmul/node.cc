@@ -13,6 +13,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
+#include "ops/own_products.h"
 #if SNUG_HAS_ONEDNN
 #include "ops/kernels/matmul/onednn.h"
 #include "ops/kernels/matmul/onednn_bfloat16.h"
@@ -118,8 +119,7 @@ bool TakesShort(const Narrow& narrow, const MatMulNode& node) {
 // pays where samples are so few that packing the weights takes longer than multiplying by them.
 bool LeftToLibrary([[maybe_unused]] const NodeTypes& types, [[maybe_unused]] const MatMulNode& node) {
 #if SNUG_HAS_ONEDNN
-  constexpr double kPaysFrom = 1 << 25;
-  if (MultiplyAdds(node) >= kPaysFrom) return false;
+  if (MultiplyAdds(node) >= kOwnProductPaysFrom) return false;
   constexpr int64_t kLeastSamples = 16;
   return !Narrow(types, node).any() || (!node.transpose_a && node.m < kLeastSamples);
 #else

@@ -312,7 +312,7 @@ TEST(ImportOnnx, EachVersionsOwnFormsAreUnderstood) {
     model.Ints("axis", {1}, {1});
     model.Ints("first", {1}, {1});
     model.Ints("last", {1}, {3});
-    model.Nodes(absl::StrCat(R"(node { op_type: "Identity" input: "x" output: "a" })", c.node,
+    model.Nodes(absl::StrCat(R"(node { op_type: "Neg" input: "x" output: "a" })", c.node,
                              R"(node { op_type: "Identity" input: "b" output: "y" })"));
     model.Output("y");
     const absl::StatusOr<ImportedModel> imported = model.Import();
@@ -320,7 +320,7 @@ TEST(ImportOnnx, EachVersionsOwnFormsAreUnderstood) {
       ADD_FAILURE() << imported.status();
       continue;
     }
-    const auto y = Evaluate(*imported, imported->outputs[0].second, 1, {{"x", {3, -1}}});
+    const auto y = Evaluate(*imported, imported->outputs[0].second, 1, {{"x", {-3, 1}}});
     ASSERT_TRUE(y.ok()) << y.status();
     ASSERT_EQ(y->size(), 2u);
     EXPECT_NEAR((*y)[1], c.expected, 1e-6);

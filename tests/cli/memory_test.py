@@ -171,7 +171,7 @@ class DynamicTest(SnugTest):
         self.assertIn("bytes at most", self.run_snug("plan", *flags).stdout)
 
     def test_out_of_memory_comes_before_the_first_step_and_names_what_fits(self):
-        error = self.error(*self.FLAGS, "--batch=64", "--memory-limit=4MB", code=1)
+        error = self.error(*self.FLAGS, "--batch=64", "--memory-limit=2400kB", code=1)
         for words in ("out of memory on cpu", "largest in use", "would fit with --batch=", "would fit with --memory=best", "held by the user)",
                       "of these the user holds ", "nothing is taken yet; free on cpu: "):
             self.assertIn(words, error)

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "engine/base/status.h"
@@ -73,13 +74,34 @@ absl::StatusOr<MemoryTableRow> RowOf(const LoadedNetwork& loaded, CompileOptions
   return row;
 }
 
+// The passes that make a step need less as it is; docs/memory.md tells what each does.
+constexpr const char* kLeanPasses[] = {"pool_after_mask", "list_rows_of_sums", "fuse_batch_norm_silu",
+                                       "gate_from_output", "update_as_made_exactly"};
+
+// Adds what `best` plans for the network compiled otherwise, as a column of that name.
+absl::Status AddLeanColumns(const LoadedNetwork& loaded, const CompileOptions& usual, MemoryTableRow* row) {
+  for (const LeanColumn& column : LeanColumns()) {
+    const absl::string_view name = column.name;
+    CompileOptions options = usual;
+    if (name == "whole") options.disabled_passes.insert(std::begin(kLeanPasses), std::end(kLeanPasses));
+    if (name != "whole") options.update_as_made = true;
+    if (name == "swept") options.recompute_sweeps = true;
+    SNUG_ASSIGN_OR_RETURN(Compiled compiled,
+                          CompileGraph(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
+    SNUG_ASSIGN_OR_RETURN(PlannedBytes planned, PlanBy(compiled, MemoryOptions()));
+    planned.strategy = column.name;
+    row->planned.push_back(std::move(planned));
+  }
+  return absl::OkStatus();
+}
+
 bool IsGraphFile(absl::string_view path) { return absl::EndsWith(path, ".graph") || absl::EndsWith(path, ".graph.gz"); }
 
 struct BenchMemoryFlags {
   CompileFlags compile;
   StrategyListFlags strategies{.slow_seconds = 3, .usual = UsualStrategies()};
   std::vector<std::string> batches;
-  bool forward = false, train = false, plain_sgd = false, json = false, markdown = false;
+  bool forward = false, train = false, lean = false, plain_sgd = false, json = false, markdown = false;
   std::string html, svg;
 };
 
@@ -95,6 +117,9 @@ Flags FlagsOf(BenchMemoryFlags& f) {
   flags.Add("batch", &f.batches, "samples in a step, one or several; default 1,32");
   flags.Add("forward", &f.forward, "the forward pass only; default: that and training");
   flags.Add("train", &f.train, "training only");
+  flags.Add("lean", &f.lean,
+            "with --train: columns of what best takes whole (without the passes by which training needs less as it is), "
+            "lean (with --update-as-made too) and swept (with --recompute-sweeps besides), and what each saves");
   flags.Add("plain-sgd", &f.plain_sgd,
             "train by SGD without momentum, as the measurements of OLLA's paper; default: by what the model file says, "
             "or momentum");
@@ -124,6 +149,14 @@ absl::StatusOr<std::vector<int64_t>> BatchesOf(const std::vector<std::string>& t
 
 }  // namespace
 
+const std::vector<LeanColumn>& LeanColumns() {
+  static const std::vector<LeanColumn>& columns =
+      *new std::vector<LeanColumn>{{"whole", "best without the passes by which training needs less"},
+                                   {"lean", "best with --update-as-made"},
+                                   {"swept", "best with --update-as-made and --recompute-sweeps"}};
+  return columns;
+}
+
 absl::Status AddNetwork(const LoadedNetwork& loaded, const MemoryTableOptions& options,
                         const std::vector<MemoryOptions>& strategies, std::vector<MemoryTableRow>* rows) {
   for (const bool training : {false, true}) {
@@ -132,7 +165,11 @@ absl::Status AddNetwork(const LoadedNetwork& loaded, const MemoryTableOptions& o
       CompileOptions compile = options.compile;
       compile.batch = batch;
       compile.training = training;
-      absl::StatusOr<MemoryTableRow> row = RowOf(loaded, std::move(compile), strategies);
+      absl::StatusOr<MemoryTableRow> row = RowOf(loaded, compile, strategies);
+      if (row.ok() && training && options.lean) {
+        const absl::Status added = AddLeanColumns(loaded, compile, &*row);
+        if (!added.ok()) row = added;
+      }
       if (!row.ok()) {
         return Annotate(row.status(), absl::StrCat(loaded.network.name(), ", batch ", batch, ", ", ModeName(training)));
       }
@@ -178,7 +215,13 @@ absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
     return absl::InvalidArgumentError("snug bench memory: expected model files, as models/*.pbtxt, found none");
   }
   if (f.json && f.markdown) return absl::InvalidArgumentError("--json and --markdown: expected one of the two");
-  MemoryTableOptions options{.forward = f.forward || !f.train, .training = f.train || !f.forward};
+  if (f.lean && (!f.train || f.forward)) {
+    return absl::InvalidArgumentError("--lean: expected --train alone beside it, as it tells of training");
+  }
+  if (f.lean && absl::c_any_of(models, IsGraphFile)) {
+    return absl::InvalidArgumentError("--lean: expected model files alone, found a graph of tasks, which stays as it is");
+  }
+  MemoryTableOptions options{.forward = f.forward || !f.train, .training = f.train || !f.forward, .lean = f.lean};
   SNUG_ASSIGN_OR_RETURN(options.compile,
                         SettleCompile(f.compile, f.strategies.streams.count, OptionPlaces::OnCommandLine()));
   SNUG_ASSIGN_OR_RETURN(options.batches, BatchesOf(f.batches));

@@ -19,7 +19,15 @@ struct MemoryTableOptions {
   CompileOptions compile;
   std::vector<int64_t> batches;
   bool forward = true, training = true;
+  bool lean = false;  // adds what `best` takes without and with the passes by which training needs less
 };
+
+// The columns of `lean`, and what each is.
+struct LeanColumn {
+  const char* name;
+  const char* what;
+};
+const std::vector<LeanColumn>& LeanColumns();
 
 // Adds rows for one model file: each batch, forward only and in training.
 absl::Status AddNetwork(const LoadedNetwork& loaded, const MemoryTableOptions& options,

@@ -34,6 +34,9 @@ std::vector<std::string> Cells(const MemoryTableRow& row) {
   cells.push_back(row.pytorch.has_value() ? Mb(row.pytorch->order) : "-");
   cells.push_back(row.pytorch.has_value() ? Mb(row.pytorch->reserved) : "-");
   cells.push_back(Percent(row.SavedAgainstPyTorch(shown.strategy)));
+  for (const LeanColumn& column : LeanColumns()) {
+    if (row.Find(column.name) != nullptr) cells.push_back(Percent(row.SavedAgainstPyTorch(column.name)));
+  }
   return cells;
 }
 
@@ -41,6 +44,9 @@ std::vector<std::string> Heads(const std::vector<MemoryTableRow>& rows) {
   std::vector<std::string> heads;
   for (const PlannedBytes& plan : rows.front().planned) heads.push_back(plan.strategy + " ");
   heads.insert(heads.end(), {"bound", "plan s", "its order", "PyTorch", "saved %"});
+  for (const LeanColumn& column : LeanColumns()) {
+    if (rows.front().Find(column.name) != nullptr) heads.push_back(absl::StrCat(column.name, " %"));
+  }
   return heads;
 }
 
@@ -53,6 +59,26 @@ std::string SummaryLine(const MemorySummary& s) {
   const std::optional<double> olla = s.mode == "training" ? PublishedByOlla(s.batch) : std::nullopt;
   if (olla.has_value()) absl::StrAppendFormat(&line, ". OLLA's paper, its eleven networks: %.1f %%", 100 * *olla);
   return line;
+}
+
+// Lines of what the columns of `lean` save, if there are any.
+std::vector<std::string> LeanLines(const std::vector<MemoryTableRow>& rows, const MemorySummary& s) {
+  std::vector<std::string> lines;
+  for (const LeanColumn& column : LeanColumns()) {
+    double saved = 0;
+    int networks = 0;
+    for (const MemoryTableRow& row : rows) {
+      if (row.mode != s.mode || row.batch != s.batch || row.Find(column.name) == nullptr) continue;
+      const std::optional<double> share = row.SavedAgainstPyTorch(column.name);
+      if (!share.has_value()) continue;
+      saved += *share;
+      ++networks;
+    }
+    if (networks == 0) continue;
+    lines.push_back(absl::StrFormat("%s, batch %d, %s: %.1f %% (%s)", s.mode, s.batch, column.name,
+                                    100 * saved / networks, column.what));
+  }
+  return lines;
 }
 
 // Every network without PyTorch's figures, once, with the reason.
@@ -98,7 +124,10 @@ std::string MemoryTableText(const std::vector<MemoryTableRow>& rows) {
     add_line(again ? "" : rows[i].network, rows[i].mode, Batch(rows[i]), Cells(rows[i]));
   }
   text += '\n';
-  for (const MemorySummary& summary : Summarize(rows)) absl::StrAppend(&text, SummaryLine(summary), "\n");
+  for (const MemorySummary& summary : Summarize(rows)) {
+    absl::StrAppend(&text, SummaryLine(summary), "\n");
+    for (const std::string& line : LeanLines(rows, summary)) absl::StrAppend(&text, line, "\n");
+  }
   for (const std::string& line : Missing(rows)) absl::StrAppend(&text, "without PyTorch: ", line, "\n");
   return text;
 }
@@ -117,7 +146,10 @@ std::string MemoryTableMarkdown(const std::vector<MemoryTableRow>& rows) {
     text += '\n';
   }
   text += '\n';
-  for (const MemorySummary& summary : Summarize(rows)) absl::StrAppend(&text, "- ", SummaryLine(summary), "\n");
+  for (const MemorySummary& summary : Summarize(rows)) {
+    absl::StrAppend(&text, "- ", SummaryLine(summary), "\n");
+    for (const std::string& line : LeanLines(rows, summary)) absl::StrAppend(&text, "- ", line, "\n");
+  }
   for (const std::string& line : Missing(rows)) absl::StrAppend(&text, "- Without PyTorch: ", line, "\n");
   return text;
 }

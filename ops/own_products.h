@@ -1,6 +1,6 @@
-// Says which products of float32 matrices our own loops compute on the CPU, by sizes alone. Each element of theirs is one
-// chain of multiply-adds in the order of k (ops/kernels/matmul/blocked.h), so the bits are the same whether a product is
-// made at once or in blocks of rows. Smaller ones are left to a library, where there is one.
+// Says which products of float32 matrices our own loops compute on the CPU, by sizes alone. Each element of theirs is
+// one chain of multiply-adds in the order of k (ops/kernels/matmul/blocked.h), so the bits are the same whether a
+// product is made at once or in blocks of rows. Smaller ones are left to a library, where there is one.
 #pragma once
 
 #include <cstdint>

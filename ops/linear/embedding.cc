@@ -300,7 +300,11 @@ void AddRowsSamples(SampleBuilder& s) {
 void AddListedRowsSamples(SampleBuilder& s) {
   const auto list = [&s](const char* name, int64_t entries, int64_t width, const std::vector<double>& rows) -> Sample& {
     const auto room = static_cast<int64_t>(rows.size());
-    return s.Case(name).Input({entries, width}).Int({room}, 0, entries, DType::kInt64).Values(rows).Input({room, width});
+    return s.Case(name)
+        .Input({entries, width})
+        .Int({room}, 0, entries, DType::kInt64)
+        .Values(rows)
+        .Input({room, width});
   };
   list("some", 7, 19, {1, 3, 4, -1});
   list("all", 2, 300, {0, 1});

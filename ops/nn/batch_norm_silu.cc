@@ -96,7 +96,9 @@ template <class Add>
 void ForEachShape(SampleBuilder& s, Add add) {
   int i = 0;
   for (const Shape& x : {Shape{3, 5, 4, 3}, Shape{7, 19}, Shape{19, 24, 9, 9}}) {
-    add(s.Case(absl::StrCat("rank_", x.rank(), "_channels_", x[1])).With(ParseOptions<proto::BatchNorm>(kOptions[i++ % 2])), x);
+    add(s.Case(absl::StrCat("rank_", x.rank(), "_channels_", x[1]))
+            .With(ParseOptions<proto::BatchNorm>(kOptions[i++ % 2])),
+        x);
   }
 }
 

@@ -31,9 +31,9 @@ namespace {
 
 using proto::ParseOptions;
 
-// Ports: the parameter [rows, width], its slots, what the gradient is made of (x or the ids, and dy), with a dense layer's
-// a list of rows that are added to it (where its weights are a table, too), the learning rate, the random state where
-// steps are counted, and the gate.
+// Ports: the parameter [rows, width], its slots, what the gradient is made of (x or the ids, and dy), with a dense
+// layer's a list of rows that are added to it (where its weights are a table, too), the learning rate, the random state
+// where steps are counted, and the gate.
 template <int kSlots>
 constexpr int kSource = kSlots + 1;
 template <int kSlots>
@@ -97,8 +97,8 @@ absl::Status InferEmbedding(InferContext& c) {
   return c.CheckShape(kDy<kSlots>, dy);
 }
 
-// Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient. `rate`
-// is the port of the learning rate.
+// Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient.
+// `rate` is the port of the learning rate.
 absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slots, int rate, int64_t first,
                         int64_t rows, void* gradient) {
   const ValueType& parameter = k.input_type(0);
@@ -153,8 +153,8 @@ void AddListed(const KernelContext& k, int slots, int64_t first, int64_t rows, v
   const auto* const numbers = k.input<int64_t>(numbers_port);
   const int64_t count = CountRows(numbers, k.input_type(numbers_port).shape[0]);
   const int64_t width = k.input_type(0).shape[1];
-  for (int64_t r = std::lower_bound(numbers, numbers + count, first) - numbers;
-       r < count && numbers[r] < first + rows; ++r) {
+  for (int64_t r = std::lower_bound(numbers, numbers + count, first) - numbers; r < count && numbers[r] < first + rows;
+       ++r) {
     T* const sum = static_cast<T*>(block) + (numbers[r] - first) * width;
     const T* const row = k.input<T>(numbers_port + 1) + r * width;
     for (int64_t j = 0; j < width; ++j) sum[j] = static_cast<T>(static_cast<A>(sum[j]) + static_cast<A>(row[j]));
@@ -375,7 +375,8 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
   dense.kernels[0].serves = NotInDouble;
   dense.samples = DenseSamples<kSlots, kCounts>;
   ops->push_back(std::move(dense));
-  OpDef embedding = AsMade(update, embedding_name, embedding_doc, {"ids", PortType::kInteger}, kSlots, /*adds_listed=*/false);
+  OpDef embedding =
+      AsMade(update, embedding_name, embedding_doc, {"ids", PortType::kInteger}, kSlots, /*adds_listed=*/false);
   embedding.infer = InferEmbedding<kSlots, kCounts>;
   embedding.index_bound = [](const NodeTypes& types, int input) -> int64_t {
     return input == kSource<kSlots> ? types.input(0).shape[0] : 0;

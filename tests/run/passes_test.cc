@@ -112,7 +112,8 @@ PassRun TrainWithout(const std::string& network, const std::string& without, Com
   EXPECT_TRUE(session.ok()) << session.status();
   if (!session.ok()) return {};
   for (int i = 0; i < 3; ++i) EXPECT_TRUE((*session)->Run().ok());
-  PassRun run{.state = StateBytes(**session), .ops = {}, .step_bytes = (*session)->compiled().executable.memory.step_bytes()};
+  PassRun run{
+      .state = StateBytes(**session), .ops = {}, .step_bytes = (*session)->compiled().executable.memory.step_bytes()};
   const Compiled& compiled = (*session)->compiled();
   for (const Step& step : compiled.executable.steps) ++run.ops[compiled.graph.node(step.node).op];
   return run;
@@ -232,7 +233,8 @@ TEST(LessMemory, AGatesGradientFromItsProductIsTheSameToRounding) {
     layer { name: "loss" input: "fc" input: "y" mean_squared_error {} }
     objective: "loss"
   )";
-  CompileOptions options{.batch = 4, .precision = DType::kFloat64, .threads = 1, .gradients = {"of_means.bias", "conv.weight"}};
+  CompileOptions options{
+      .batch = 4, .precision = DType::kFloat64, .threads = 1, .gradients = {"of_means.bias", "conv.weight"}};
   const std::vector<double> from_output = GradientsWithout(kNetwork, "", options);
   const std::vector<double> from_input = GradientsWithout(kNetwork, "gate_from_output", options);
   ASSERT_EQ(from_output.size(), from_input.size());
@@ -244,7 +246,8 @@ TEST(LessMemory, AGatesGradientFromItsProductIsTheSameToRounding) {
   }
   EXPECT_GT(largest, 1e-6) << "gradients of 0 would show nothing";
   options = {.batch = 4, .threads = 1};
-  EXPECT_LT(TrainWithout(kNetwork, "", options).step_bytes, TrainWithout(kNetwork, "gate_from_output", options).step_bytes);
+  EXPECT_LT(TrainWithout(kNetwork, "", options).step_bytes,
+            TrainWithout(kNetwork, "gate_from_output", options).step_bytes);
 }
 
 // A table of 4 MB that two lookups and the last layer read, whose product is large enough for our own loops.
@@ -291,7 +294,8 @@ TEST(LessMemory, UpdatesAsMadeByDefaultGiveTheSameBits) {
   }
 }
 
-// A product that a library computes may have other bits in blocks, and stays whole; unless it is one product an element.
+// A product that a library computes may have other bits in blocks, and stays whole; unless it is one product an
+// element.
 TEST(LessMemory, ByDefaultOnlyWhatHasTheSameBitsIsMadeInBlocks) {
   constexpr char kNetwork[] = R"(
     input { name: "x" shape { dim: 1024 } }

@@ -1,8 +1,8 @@
-// Fuses batch norm and silu behind it: batch_norm + silu becomes batch_norm_silu, and silu_grad + batch_norm_grad becomes
-// batch_norm_silu_grad, which computes anew, within its sweep, what batch norm gave silu. So that value is never stored,
-// nor kept for the backward pass. What silu gives has the bits of the two ops one after the other. Gradients may have other
-// last bits: a processor that multiplies and adds at once rounds no products in between. In bfloat16, where the value between
-// the two ops is rounded to 8 bits, nothing is fused.
+// Fuses batch norm and silu behind it: batch_norm + silu becomes batch_norm_silu, and silu_grad + batch_norm_grad
+// becomes batch_norm_silu_grad, which computes anew, within its sweep, what batch norm gave silu. So that value is
+// never stored, nor kept for the backward pass. What silu gives has the bits of the two ops one after the other.
+// Gradients may have other last bits: a processor that multiplies and adds at once rounds no products in between. In
+// bfloat16, where the value between the two ops is rounded to 8 bits, nothing is fused.
 //
 // Both halves are fused or none: one alone would still keep the value for the other.
 #include <absl/strings/str_cat.h>
@@ -38,8 +38,7 @@ SiluAfterNorm Match(const Graph& graph, const Surroundings& surroundings, const 
   if (!found.norm_grad.valid()) return {};
   const Node& grad = graph.node(found.norm_grad);
   const bool matches = grad.op == "batch_norm_grad" && grad.inputs[0] == norm.inputs[0] &&
-                       grad.inputs[2] == norm.outputs[1] &&
-                       grad.inputs[4] == graph.node(found.silu_grad).outputs[0];
+                       grad.inputs[2] == norm.outputs[1] && grad.inputs[4] == graph.node(found.silu_grad).outputs[0];
   return matches ? found : SiluAfterNorm();
 }
 
@@ -75,8 +74,7 @@ absl::Status FuseBatchNormSilu(Graph& graph, const OpRegistry& registry) {
 
     std::vector<ValueId> inputs = norm.inputs;
     inputs.resize(3);  // an absent weight and bias stay absent
-    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> forward,
-                          add(norm, silu, "batch_norm_silu", inputs, found.silu));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> forward, add(norm, silu, "batch_norm_silu", inputs, found.silu));
     replaced[silu.outputs[0]] = forward[0];
     for (size_t i = 1; i < norm.outputs.size(); ++i) replaced[norm.outputs[i]] = forward[i];
     inputs.insert(inputs.end(), {norm_grad.inputs[2], norm_grad.inputs[3], silu_grad.inputs[1]});  // mean, var, dy

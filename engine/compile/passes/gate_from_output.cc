@@ -1,11 +1,11 @@
-// A gate y = x g with g = sigmoid(z), as of squeeze-and-excitation, takes its gradient from what it gave, in place of what
-// it was given. What comes back to z is
+// A gate y = x g with g = sigmoid(z), as of squeeze-and-excitation, takes its gradient from what it gave, in place of
+// what it was given. What comes back to z is
 //
 //   g (1 - g) sum(dy x)  =  (1 - g) sum(dy y)
 //
-// without a division, so it holds wherever g is 0, and differs in the last bits alone. The next layer keeps y for its own
-// gradient in any case. x, the widest value of its block, then dies in the forward pass, unless its own gradient needs it:
-// behind batch norm + silu, which are one node (fuse_batch_norm_silu), it does not.
+// without a division, so it holds wherever g is 0, and differs in the last bits alone. The next layer keeps y for its
+// own gradient in any case. x, the widest value of its block, then dies in the forward pass, unless its own gradient
+// needs it: behind batch norm + silu, which are one node (fuse_batch_norm_silu), it does not.
 #include <absl/algorithm/container.h>
 
 #include <unordered_map>
@@ -22,8 +22,7 @@ namespace {
 
 class Gates {
  public:
-  Gates(Graph& graph, const OpRegistry& registry)
-      : graph_(graph), builder_(registry, &graph), surroundings_(graph) {}
+  Gates(Graph& graph, const OpRegistry& registry) : graph_(graph), builder_(registry, &graph), surroundings_(graph) {}
 
   absl::Status Run() {
     for (const NodeId id : graph_.ProgramOrder()) {

@@ -5,9 +5,9 @@ namespace snug::core {
 // Each is in a file of its own.
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
     FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
-    GateFromOutput, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossWithGradient, MergeCommonSubexpressions,
-    NarrowGradients, PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps, RemoveDeadCode, StackWeightGradients,
-    SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
+    GateFromOutput, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossWithGradient,
+    MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps,
+    RemoveDeadCode, StackWeightGradients, SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
 
 absl::Span<const Pass> LoopPasses() {
   static constexpr Pass kPasses[] = {

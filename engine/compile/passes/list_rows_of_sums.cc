@@ -5,9 +5,9 @@
 //   add_n(embedding_grad(ids, dy), other)  ->  add_listed_rows(other, embedding_grad_rows(ids, dy))
 //
 // A table of which lookups alone read has its rows updated alone, where the optimizer allows it, and no sum
-// (differentiate/row_gradients.h). Here nothing depends on the optimizer. The terms are added in the sequence of the sum,
-// so the bits are the same, but for the signs of zeros: 0 + -0 is 0, and here nothing is added. In bfloat16 sums of more
-// than two terms are rounded once, which steps cannot give; nothing is changed there.
+// (differentiate/row_gradients.h). Here nothing depends on the optimizer. The terms are added in the sequence of the
+// sum, so the bits are the same, but for the signs of zeros: 0 + -0 is 0, and here nothing is added. In bfloat16 sums
+// of more than two terms are rounded once, which steps cannot give; nothing is changed there.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
@@ -53,7 +53,9 @@ class Sums {
     int64_t listed = 0;
     int lookups = 0;
     for (const ValueId term : sum.inputs) {
-      if (static_cast<size_t>(term.index) >= known_ || !surroundings_.SoleReader(term).valid() || graph_.value(term).variable.valid()) return false;
+      if (static_cast<size_t>(term.index) >= known_ || !surroundings_.SoleReader(term).valid() ||
+          graph_.value(term).variable.valid())
+        return false;
       if (!IsLookup(term)) continue;
       const Node& lookup = graph_.node(graph_.value(term).producer);
       listed += graph_.type(lookup.inputs[1]).size_bytes();

@@ -5,9 +5,9 @@
 //
 //   relu_grad(y, max_pool_grad(index, dy))  ->  max_pool_grad(index, relu_grad(pooled, dy))
 //
-// The bits are the same: all windows whose maximum an element is have its value, and so the same mask. The values before
-// pooling, the largest of many networks, are then free as soon as they are pooled. Batch norm computes the mask anew
-// from what it keeps (fuse_batch_norm) and gains nothing.
+// The bits are the same: all windows whose maximum an element is have its value, and so the same mask. The values
+// before pooling, the largest of many networks, are then free as soon as they are pooled. Batch norm computes the mask
+// anew from what it keeps (fuse_batch_norm) and gains nothing.
 #include <unordered_map>
 
 #include "engine/base/status.h"
@@ -65,14 +65,13 @@ absl::Status PoolAfterMask(Graph& graph, const OpRegistry& registry) {
                                                             .loc = mask.loc,
                                                             .phase = mask.phase,
                                                             .forward = mask.forward}));
-    SNUG_ASSIGN_OR_RETURN(const NodeId after,
-                          builder.Add({.name = spread.name,
-                                       .op = spread.op,
-                                       .options = spread.options,
-                                       .inputs = {spread.inputs[0], graph.node(before).outputs[0]},
-                                       .loc = spread.loc,
-                                       .phase = spread.phase,
-                                       .forward = spread.forward}));
+    SNUG_ASSIGN_OR_RETURN(const NodeId after, builder.Add({.name = spread.name,
+                                                           .op = spread.op,
+                                                           .options = spread.options,
+                                                           .inputs = {spread.inputs[0], graph.node(before).outputs[0]},
+                                                           .loc = spread.loc,
+                                                           .phase = spread.phase,
+                                                           .forward = spread.forward}));
     graph.SetInsertionPoint(NodeId());
     replaced[mask.outputs[0]] = graph.node(after).outputs[0];
     graph.RemoveNode(id);

@@ -5,8 +5,8 @@
 // The joint node reads x and changes the parameter, so it runs after dx, which reads the parameter: x stays until dx is
 // made. That pays where x has fewer bytes than the gradient.
 //
-// A table that a dense layer reads, too, has a gradient to which a list of rows is added (list_rows_of_sums.cc): these are
-// added block by block.
+// A table that a dense layer reads, too, has a gradient to which a list of rows is added (list_rows_of_sums.cc): these
+// are added block by block.
 //
 // There are two forms of the pass. The one that always runs takes the gradients that have the same bits made in blocks;
 // the one that is an option takes the others too.
@@ -46,8 +46,8 @@ bool KeepsNarrow(const Graph& graph, const Node& update) {
   });
 }
 
-// Whether a gradient that is made in blocks of rows has the bits that its own node would give it. The rows of a table are
-// summed one by one in any case.
+// Whether a gradient that is made in blocks of rows has the bits that its own node would give it. The rows of a table
+// are summed one by one in any case.
 bool HasTheSameBits(const Graph& graph, const Node& gradient) {
   if (gradient.op == "embedding_grad") return true;
   const ValueType& dw = graph.type(gradient.outputs[0]);

@@ -78,8 +78,8 @@ struct BatchNormBackward {
   double epsilon;
   bool training;
   Activation activation = Activation::kIdentity;
-  // silu is the activation: g is dy times its slope there, which is written to dx before dx is made of it. So dx may lie
-  // on dy, but not on x. Neither y, dy2 nor dadd is given.
+  // silu is the activation: g is dy times its slope there, which is written to dx before dx is made of it. So dx may
+  // lie on dy, but not on x. Neither y, dy2 nor dadd is given.
   bool silu = false;
 };
 

@@ -205,8 +205,8 @@ struct ForwardElement {  // y = activation((x - mean) scale + bias + add)
   }
 };
 
-// silu needs more instructions than a sweep over memory has time for, so its gradient is worked out once, and stored for
-// the second reading. These are for float32, whose F is always float.
+// silu needs more instructions than a sweep over memory has time for, so its gradient is worked out once, and stored
+// for the second reading. These are for float32, whose F is always float.
 struct SiluElement {  // y = silu((x - mean) scale + bias)
   using Storage = float;
   const float* x;

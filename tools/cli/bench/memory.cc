@@ -117,9 +117,10 @@ Flags FlagsOf(BenchMemoryFlags& f) {
   flags.Add("batch", &f.batches, "samples in a step, one or several; default 1,32");
   flags.Add("forward", &f.forward, "the forward pass only; default: that and training");
   flags.Add("train", &f.train, "training only");
-  flags.Add("lean", &f.lean,
-            "with --train: columns of what best takes whole (without the passes by which training needs less as it is), "
-            "lean (with --update-as-made too) and swept (with --recompute-sweeps besides), and what each saves");
+  flags.Add(
+      "lean", &f.lean,
+      "with --train: columns of what best takes whole (without the passes by which training needs less as it is), "
+      "lean (with --update-as-made too) and swept (with --recompute-sweeps besides), and what each saves");
   flags.Add("plain-sgd", &f.plain_sgd,
             "train by SGD without momentum, as the measurements of OLLA's paper; default: by what the model file says, "
             "or momentum");
@@ -219,7 +220,8 @@ absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
     return absl::InvalidArgumentError("--lean: expected --train alone beside it, as it tells of training");
   }
   if (f.lean && absl::c_any_of(models, IsGraphFile)) {
-    return absl::InvalidArgumentError("--lean: expected model files alone, found a graph of tasks, which stays as it is");
+    return absl::InvalidArgumentError(
+        "--lean: expected model files alone, found a graph of tasks, which stays as it is");
   }
   MemoryTableOptions options{.forward = f.forward || !f.train, .training = f.train || !f.forward, .lean = f.lean};
   SNUG_ASSIGN_OR_RETURN(options.compile,

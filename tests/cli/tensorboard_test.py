@@ -205,6 +205,11 @@ class TensorBoardTest(SnugTest):
                 ("clip", ("models/mlp.pbtxt", "--data-digits-samples=320", "--batch=32", "--optimizer=adam", "--clip-norm=0.1")),
                 ("narrow", ("models/lenet.pbtxt", "--data=digits", "--data-digits-samples=160", "--batch=16", "--precision=bfloat16",
                             "--stochastic-rounding", "--accumulate=2")),
+                ("rounded", ("models/lenet.pbtxt", "--data=digits", "--data-digits-samples=160", "--batch=16", "--precision=bfloat16")),
+                ("rounded_state", ("models/lenet.pbtxt", "--data=digits", "--data-digits-samples=160", "--batch=16",
+                                   "--precision=bfloat16", "--stochastic-rounding")),
+                ("rounded_norm", ("models/lenet.pbtxt", "--data=digits", "--data-digits-samples=160", "--batch=16",
+                                  "--precision=bfloat16", "--optimizer=lamb", "--clip-norm=0.5", "--recompute-sweeps")),
                 ("made", ("models/mlp_big.pbtxt", "--data=digits", "--data-digits-samples=64", "--batch=8", "--update-as-made")),
                 ("loops", ("models/gru_bytes.pbtxt", f"--data-text-file={text}", "--batch=2", "--data-text-rows=2", "--loops=rolled")),
                 ("sparse", (tables, *self.rows(), "--batch=8"))):

@@ -110,6 +110,39 @@ TEST_F(WidenTest, WhatTakesNoCastIsUnrounded) {
   for (const NodeId id : graph_.ProgramOrder()) EXPECT_NE(graph_.node(id).op, "cast");
 }
 
+// Who only fetches a gradient sees what the update reads, and the update reads what it would if nobody looked.
+TEST_F(WidenTest, WhatIsFetchedOfAGradientIsWhatItsUpdateReads) {
+  const NodeId product = Add({.name = "product", .op = "matmul", .inputs = {x_, rounded_}, .phase = Phase::kBackward});
+  const ValueId made = OutputOf(product);
+  const ValueId fetched =
+      OutputOf(Add({.name = "wide", .op = "cast", .options = proto::CastTo(DType::kFloat32), .inputs = {made}}));
+  graph_.outputs.push_back({"d(weight)", fetched});
+  const NodeId update =
+      Add({.name = "update", .op = "sgd_update", .inputs = {weight_, made, rate_, gate_}, .phase = Phase::kUpdate});
+  Readers readers(graph_);
+  Widener widener(graph_, registry_, &readers);
+  widener.Unround(product);
+  widener.RemoveUnreadCasts();
+  EXPECT_EQ(graph_.type(made).dtype, DType::kFloat32);
+  EXPECT_EQ(graph_.outputs[0].value, made);
+  EXPECT_EQ(graph_.node(update).inputs[1], made);
+  EXPECT_TRUE(graph_.node(graph_.value(fetched).producer).removed) << "nobody reads it";
+}
+
+// A cast that a node reads is another reader: its result must not change.
+TEST_F(WidenTest, WhatIsComputedFromACastOfAGradientKeepsItRounded) {
+  const NodeId product = Add({.name = "product", .op = "matmul", .inputs = {x_, rounded_}, .phase = Phase::kBackward});
+  const ValueId made = OutputOf(product);
+  const ValueId wide =
+      OutputOf(Add({.name = "wide", .op = "cast", .options = proto::CastTo(DType::kFloat32), .inputs = {made}}));
+  graph_.outputs.push_back({"norm", OutputOf(Add({.name = "norm", .op = "global_norm", .inputs = {wide}}))});
+  Add({.name = "update", .op = "sgd_update", .inputs = {weight_, made, rate_, gate_}, .phase = Phase::kUpdate});
+  Readers readers(graph_);
+  Widener widener(graph_, registry_, &readers);
+  widener.Unround(product);
+  EXPECT_EQ(graph_.type(made).dtype, DType::kBFloat16);
+}
+
 // What anybody else reads is bfloat16, and so it stays.
 TEST_F(WidenTest, WhatOthersReadStaysRounded) {
   const NodeId product = AddProduct();  // its result is an output

@@ -12,6 +12,7 @@
 #include "ops/coded_bytes.h"
 #include "ops/graph_builder.h"
 #include "ops/kept_types.h"
+#include "proto/data_type.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -42,7 +43,7 @@ class Updates {
     SNUG_RETURN_IF_ERROR(AddGate());
     if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddSums());
     if (!options_.micro_batches.last) return absl::OkStatus();
-    if (options_.parameter_gradients) KeepGradients();
+    if (options_.parameter_gradients) SNUG_RETURN_IF_ERROR(KeepGradients());
     if (!trained_.empty()) {
       learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
       SNUG_RETURN_IF_ERROR(AddGradientNorm());
@@ -83,14 +84,21 @@ class Updates {
     return absl::OkStatus();
   }
 
-  // Makes outputs of gradients, unless they are some already (CompileOptions::gradients).
-  void KeepGradients() {
+  // Makes outputs of gradients, unless they are some already (CompileOptions::gradients). Those in bfloat16 are
+  // widened, so that updates may still get them as their kernels make them, unrounded (kernels/widen.h).
+  absl::Status KeepGradients() {
     for (const Trained& trained : trained_) {
-      std::string name = absl::StrCat("d(", NameOf(trained.parameter), ")");
+      const std::string name = absl::StrCat("d(", NameOf(trained.parameter), ")");
       const bool known = std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
                                      [&](const Output& output) { return output.name == name; });
-      if (!known && !trained.rows.valid()) graph_.outputs.push_back({std::move(name), trained.gradient});
+      if (known || trained.rows.valid()) continue;
+      ValueId kept = trained.gradient;
+      if (graph_.type(kept).dtype == DType::kBFloat16) {
+        SNUG_ASSIGN_OR_RETURN(kept, Add("cast", absl::StrCat(name, "/kept"), {kept}, proto::CastTo(DType::kFloat32)));
+      }
+      graph_.outputs.push_back({name, kept});
     }
+    return absl::OkStatus();
   }
 
   ValueId RandomState() const { return imported_.random_state; }

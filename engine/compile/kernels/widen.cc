@@ -1,5 +1,6 @@
 #include "engine/compile/kernels/widen.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -58,11 +59,32 @@ void Widener::Unround(NodeId id) {
   }
   for (const ValueId output : graph_.node(id).outputs) {
     if (!output.valid() || graph_.type(output).dtype != DType::kBFloat16 || !UpdatesAloneRead(output)) continue;
+    for (const NodeId reader : readers_.Of(output)) {
+      if (!WidensForFetching(reader, output)) continue;
+      maybe_unread_.push_back(reader);
+      readers_.ReplaceUses(graph_, graph_.node(reader).outputs[0], output);
+    }
     graph_.value(output).type.dtype = DType::kFloat32;
   }
 }
 
-// Says whether every reader may read the value in float32 instead, and there is one.
+// Says whether the node casts `value` to float32, and no other node reads that: it is only fetched. A gradient that is
+// looked at must not be another one than updates would get if it were not.
+bool Widener::WidensForFetching(NodeId id, ValueId value) const {
+  const Node& node = graph_.node(id);
+  if (!IsCast(node) || node.inputs[0] != value) return false;
+  const ValueId wide = node.outputs[0];
+  ValueType type = graph_.type(value);
+  type.dtype = DType::kFloat32;
+  if (!(graph_.type(wide) == type)) return false;
+  const std::vector<NodeId> readers = readers_.Of(wide);
+  return std::none_of(readers.begin(), readers.end(), [&](NodeId reader) {
+    const std::vector<ValueId>& inputs = graph_.node(reader).inputs;
+    return std::find(inputs.begin(), inputs.end(), wide) != inputs.end();
+  });
+}
+
+// Says whether every reader may read the value in float32 instead, and there is an update among them.
 bool Widener::UpdatesAloneRead(ValueId value) const {
   for (const Output& output : graph_.outputs) {
     if (output.value == value) return false;
@@ -72,6 +94,7 @@ bool Widener::UpdatesAloneRead(ValueId value) const {
   }
   bool read = false;
   for (const NodeId id : readers_.Of(value)) {
+    if (WidensForFetching(id, value)) continue;
     const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;

@@ -36,6 +36,7 @@ class Widener {
   ValueId ParameterOf(ValueId value);
   void ReadUnrounded(ValueId value, ValueId rounded);
   bool UpdatesAloneRead(ValueId value) const;
+  bool WidensForFetching(NodeId id, ValueId value) const;
 
   Graph& graph_;
   const OpRegistry& registry_;

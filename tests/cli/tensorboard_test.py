@@ -221,6 +221,7 @@ class TensorBoardTest(SnugTest):
                                          "--tensorboard", f"--tensorboard-gradients={kept}").stdout
                     done[kept] = (output / "checkpoints/step-000000003.safetensors").read_bytes()
                     self.assertEqual("--tensorboard-gradients" in said, kept == "true")
+                    self.assertEqual("--update-as-made does nothing" in said, kept == "true" and name == "made")
                 self.assertTrue(done["true"] == done["false"], "the checkpoints differ")
                 tags = self.read(output / "tensorboard")["histograms"]
                 self.assertTrue(any(tag.startswith("gradients/") for tag in tags))

@@ -81,12 +81,13 @@ void PrintMemory(const Trainer& trainer, std::FILE* out) {
 }
 
 // What --tensorboard-gradients keeps, and of which tables it has none.
-void PrintKeptGradients(const Compiled& compiled, std::FILE* out) {
+void PrintKeptGradients(const Compiled& compiled, bool update_as_made, std::FILE* out) {
   int64_t bytes = 0;
   const std::vector<tensorboard::KeptGradient> gradients = tensorboard::KeptGradients(compiled);
   for (const tensorboard::KeptGradient& gradient : gradients) bytes += gradient.bytes;
   absl::FPrintF(out, "of that for --tensorboard-gradients: %d gradients stay to the end of a step, up to %s\n",
                 gradients.size(), ByteSize(bytes));
+  if (update_as_made) absl::FPrintF(out, "--update-as-made does nothing: a gradient that stays is made as a whole\n");
   for (const TableGradient& table : compiled.tables) {
     if (!table.rows) continue;
     absl::FPrintF(out, "no histogram of the gradient of %s, which is never made: it is a list of rows\n", table.table);
@@ -220,7 +221,7 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
     absl::FPrintF(out, "evaluations have %s\n", Printable(missing));
   }
   PrintMemory(*trainer, out);
-  if (f.gradients) PrintKeptGradients(compiled, out);
+  if (f.gradients) PrintKeptGradients(compiled, options.compile.update_as_made, out);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainLog> log,
       TrainLog::Open({.folder = output,

@@ -73,9 +73,9 @@ class SNUG_API Network {
   // May be called before or after adding layers of the op, but before the network is used.
   Network& AddOp(Op op) noexcept;
 
-  // Returns the same network with `classes` outputs of the layers that score classes: those that lead to what its losses
-  // and metrics compare with labels, as `snug train --classes-of-data` finds them. Fails with InvalidArgument, which says
-  // why, where there are none, or where another layer makes the scores.
+  // Returns the same network with `classes` outputs of the layers that score classes: those that lead to what its
+  // losses and metrics compare with labels, as `snug train --classes-of-data` finds them. Fails with InvalidArgument,
+  // which says why, where there are none, or where another layer makes the scores.
   Result<Network> WithClasses(int64_t classes) const noexcept;
 
   // Returns the first mistakes so far, without those that only show when shapes are known.

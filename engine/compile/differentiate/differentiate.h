@@ -49,7 +49,7 @@ struct MicroBatches {
 };
 
 struct UpdateOptions {
-  bool gradient_norm = false;  // makes the global norm of all gradients an output, also without clipping
+  bool gradient_norm = false;        // makes the global norm of all gradients an output, also without clipping
   bool parameter_gradients = false;  // CompileOptions has it
   MicroBatches micro_batches;
   Device device;

@@ -1,6 +1,7 @@
 // What all rounds of a loop read in another layout, above all weights in panels: it is made once, before the loop,
 // whether rounds are a straight line, a body that is compiled once, loops in loops, or computed anew, with the same
 // bits.
+#include <absl/strings/str_replace.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -29,6 +30,18 @@ std::string OneLoop() {
     input { name: "x" no_batch: true shape { dim: [13, 5, 48] } }
     layer { name: "rnn" input: "x" input: "h" loop { body: "cell" scan { input: "x" axis: 0 }
       carry { input: "h" output: "h_next" } collect { output: "h_next" axis: 0 } } }
+    layer { name: "squares" input: "rnn:1" square {} }
+    layer { name: "loss" input: "squares" reduce_mean {} }
+    objective: "loss")";
+}
+
+// Its gradient has an input for how many rounds there were, behind those that feed its body.
+std::string CountedLoop() {
+  return std::string(kCell) + R"(
+    input { name: "x" no_batch: true shape { dim: [13, 5, 48] } }
+    input { name: "count" dtype: INT32 no_batch: true max_value: 14 }
+    layer { name: "rnn" input: "x" input: "h" input: "count" loop { body: "cell" times: 13 counted: true
+      scan { input: "x" axis: 0 } carry { input: "h" output: "h_next" } collect { output: "h_next" axis: 0 } } }
     layer { name: "squares" input: "rnn:1" square {} }
     layer { name: "loss" input: "squares" reduce_mean {} }
     objective: "loss")";
@@ -122,6 +135,28 @@ TEST(RoundWeights, ArePackedBeforeTheOutermostLoop) {
   }
 }
 
+// A single row is multiplied in the time of reading the weight.
+TEST(RoundWeights, AreReadAsTheyAreByASingleRow) {
+  const std::string text = absl::StrReplaceAll(OneLoop(), {{"batch: 5", "batch: 1"}, {"[13, 5, 48]", "[13, 1, 48]"}});
+  for (const LoopRule rule : {LoopRule::kUnrolled, LoopRule::kRolled}) {
+    for (const auto& [what, count] : Counts(text, rule)) {
+      EXPECT_TRUE(what.find(" panels") == std::string::npos && what != "reorder") << what;
+    }
+  }
+}
+
+// So large a weight is packed block by block, in each round: a copy of it is not kept.
+TEST(RoundWeights, AreNotCopiedWhereTheyAreLarge) {
+  const std::string text = absl::StrReplaceAll(OneLoop(), {{"units: 48", "units: 1100"},
+                                                           {"dim: 48", "dim: 1100"},
+                                                           {"batch: 5", "batch: 30"},
+                                                           {"[13, 5, 48]", "[13, 30, 1100]"}});
+  EXPECT_EQ(Counts(text, LoopRule::kUnrolled),
+            Expected({{"dense_fused panels blocks", 13}, {"dense_grad_input panels blocks", 12}}));
+  EXPECT_EQ(Counts(text, LoopRule::kRolled),
+            Expected({{"body/dense_fused panels blocks", 1}, {"body/dense_grad_input panels blocks", 1}}));
+}
+
 TEST(RoundWeights, ArePackedByTheBranchThatIsTaken) {
   const std::map<std::string, int> counts = Counts(LoopInBranch(), LoopRule::kRolled);
   EXPECT_FALSE(counts.contains("reorder"));
@@ -163,6 +198,7 @@ std::vector<Numbers> Train(const std::string& text, const std::vector<std::strin
 TEST(RoundWeights, HaveTheBitsOfAStraightLine) {
   const std::map<std::string, std::vector<std::string>> texts = {
       {OneLoop(), {"x", "h", "rnn.product.weight"}},
+      {CountedLoop(), {"x", "h", "rnn.product.weight"}},
       {LoopInLoop(), {"x", "h", "outer.inner.product.weight"}},
       {LoopInBranch(), {"x", "h"}}};
   for (const auto& [text, gradients] : texts) {

@@ -181,16 +181,28 @@ std::optional<NotServed> WhyNotPanels(const NodeTypes& types, const MatMulNode& 
 
 constexpr absl::string_view kBlocks = "blocks";  // a variant: panels are packed block by block on the way
 
-// Of so many rows, packing takes no time to speak of, and a copy of so large a weight too much memory. The bits are the
-// same, so a product may be computed in one way here and in the other there.
-bool PacksOnTheWay(const PrepareContext& c, const MatMulNode& node) {
-  constexpr int64_t kManyRows = 512, kLargeWeight = 1 << 20;
-  return !c.kept(node.b) && (node.m >= kManyRows || node.k * node.n > kLargeWeight);
+constexpr int64_t kLargeWeight = 1 << 20;  // numbers
+
+// A copy of a large weight takes much memory, and packing it in each product much time where rows are few. A single row
+// is multiplied in the time of reading the weight.
+bool TooFewRowsToPack(const PrepareContext& c, const MatMulNode& node) {
+  return node.m == 1 || (node.k * node.n > kLargeWeight && LeftToLibrary(c.types(), node));
+}
+
+// Of many rows, packing takes no time to speak of. The bits are the same, so a product may be computed in one way here
+// and in the other there.
+bool PacksOnTheWay(const MatMulNode& node) {
+  constexpr int64_t kManyRows = 512;
+  return node.m >= kManyRows || node.k * node.n > kLargeWeight;
 }
 
 absl::Status PreparePanels(PrepareContext& c, const MatMulNode& node) {
   if (IsPanels(c.types().input(node.b).layout)) return absl::OkStatus();
-  if (PacksOnTheWay(c, node)) {
+  if (!c.kept(node.b) && TooFewRowsToPack(c, node)) {
+    c.Decline(ByDesign("of so few rows, packing the weight takes more than it saves"));
+    return absl::OkStatus();
+  }
+  if (!c.kept(node.b) && PacksOnTheWay(node)) {
     c.SetVariant(std::string(kBlocks));
     c.SetWorkspaceBytes(BlockedGemmWorkspaceBytes<float>(c.threads(), node.m, node.n, node.k));
     return absl::OkStatus();

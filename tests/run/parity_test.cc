@@ -45,6 +45,7 @@ constexpr ParityCase kCases[] = {
     {"mnasnet0_5", "models/mnasnet0_5.pbtxt", true},
     {"googlenet_aux", "models/googlenet_aux.pbtxt", true},
     {"neumf", "models/neumf.pbtxt", false},
+    {"autoencoder", "models/autoencoder.pbtxt", false},
 };
 
 // More of the same, and minutes.
@@ -69,6 +70,7 @@ constexpr ParityCase kCampaignCases[] = {
     {"vgg11", "models/vgg11.pbtxt", true},
     {"vgg16", "models/vgg16.pbtxt", true},
     {"vgg19", "models/vgg19.pbtxt", true},
+    {"vit_b16", "models/vit_b16.pbtxt", true},
     {"xlmr_base", "models/xlmr_base.pbtxt", true},
 };
 

@@ -100,12 +100,20 @@ MODELS = {
     "llama_110m": (lambda: networks.llama(101), {"tokens": tokens(101, 2, 24)}, {"label": tokens(101, 2, 24)}, 0.003),
     "xlmr_base": (lambda: networks.XlmRoberta(101), {"tokens": tokens(101, 4, 24)}, {"target": ("uniform", 1.0, (4, 768))},
                   0.03),
+    "vit_b16": (lambda: torchvision.models.VisionTransformer(32, 16, 12, 12, 768, 3072), *image(32, 3, 4), 0.003),
+    "gpt2": (lambda: networks.Gpt2(8, 101), {"tokens": tokens(101, 2, 8)}, {"label": tokens(101, 2, 8)}, 0.003),
+    "bert_base": (lambda: networks.BertBase(101), {"tokens": tokens(101, 2, 8), "segments": tokens(2, 2, 8)},
+                  {"label": tokens(101, 2, 8)}, 0.003),
+    "autoencoder": (networks.Autoencoder, {"image": ("uniform", 1.0, (8, 1, 28, 28))}, {}, 0.1),
     "transformer": (lambda: torch_models.Gpt(layers=2, width=48, heads=4, length=24, words=101),
                     {"tokens": ("class", 101, (4, 24))}, {"label": ("class", 101, (4, 24))}, 0.1),
 }
 
 # name: options of layers that differ from the model file's, where that is too large: {layer: {option: numbers}}
 CHANGES = {
+    "vit_b16": {"rows": {"dim": [768, 4]}, "class_row": {"after": [4]}, "encoder.pos_embedding": {"dim": [1, 5, 768]}},
+    "gpt2": {"tok": {"entries": [101]}, "pos": {"dim": [8, 768]}, "head": {"units": [101]}},
+    "bert_base": {"tok": {"entries": [101]}, "pos": {"end": [8]}, "head": {"units": [101]}},
     "llama_110m": {"model.embed_tokens": {"entries": [101]}, "lm_head": {"units": [101]},
                    "position_ones": {"dim": [24, 1, 1]}},
     "xlmr_base": {"roberta.embeddings.word_embeddings": {"entries": [101]}, "positions": {"end": [26]}},
@@ -162,8 +170,8 @@ def parameter_recipes(module):
             recipe = ("constant", 1.0 if name.endswith("weight") or shifted else 0.0)
         else:
             # PyTorch's default, 1 / sqrt(fan in), as a power of two; embeddings: 1 / 32.
-            weight = parameter if len(dims) > 1 else module.get_parameter(owner + ".weight")
-            table = owner == "pos" or isinstance(module.get_submodule(owner), nn.Embedding)
+            weight = parameter if len(dims) > 1 else module.get_parameter(name.removesuffix("bias") + "weight")
+            table = owner in ("pos", "positions", "class_token") or isinstance(module.get_submodule(owner), nn.Embedding)
             fan_in = 1024 if table else weight[0].numel()
             recipe = ("uniform", 2.0 ** round(-0.5 * math.log2(fan_in)))
         recipes[name] = (*recipe, dims)

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import torch_models
+
 
 def attend(q, k, v, heads, causal=False):
     """[batch, length, heads * width] each."""
@@ -339,3 +341,65 @@ class XlmRoberta(nn.Module):
 
     def loss_of(self, sentences, target):
         return F.mse_loss(sentences, target)
+
+
+class Gpt2(nn.Module):
+    """GPT-2, with the names of models/gpt2.pbtxt."""
+
+    def __init__(self, length, words, layers=12, width=768, heads=12):
+        super().__init__()
+        self.tok = nn.Embedding(words, width)
+        self.pos = nn.Parameter(torch.zeros(length, width))
+        self.layers = layers
+        for i in range(layers):
+            self.add_module(f"block{i}", torch_models.Block(width, heads, length))
+        self.ln = nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        x = self.tok(tokens) + self.pos
+        for i in range(self.layers):
+            x = getattr(self, f"block{i}")(x)
+        return F.linear(self.ln(x), self.tok.weight)
+
+
+class BertBase(nn.Module):
+    """BERT that names words, with the names of models/bert_base.pbtxt."""
+
+    def __init__(self, words, layers=12, width=768, heads=12):
+        super().__init__()
+        self.tok, self.seg = nn.Embedding(words, width), nn.Embedding(2, width)
+        self.positions = nn.Parameter(torch.zeros(512, width))
+        self.embed = nn.LayerNorm(width, 1e-12)
+        self.layers = layers
+        for i in range(layers):
+            self.add_module(f"block{i}", torch_models.BertBlock(width, heads))
+        self.transform, self.ln = nn.Linear(width, width), nn.LayerNorm(width, 1e-12)
+        self.head = nn.Linear(width, words)
+        self.head.weight = self.tok.weight
+
+    def forward(self, tokens, segments):
+        x = self.embed(self.tok(tokens) + self.seg(segments) + self.positions[:tokens.shape[1]])
+        for i in range(self.layers):
+            x = getattr(self, f"block{i}")(x)
+        return self.head(self.ln(F.gelu(self.transform(x))))
+
+
+class Autoencoder(nn.Module):
+    """Draws the image that it is given from a few numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(4, 16, 3, padding=1), nn.Conv2d(16, 32, 3, 2, 1)
+        self.code, self.conv3 = nn.Conv2d(32, 4, 3, padding=1), nn.Conv2d(4, 32, 3, padding=1)
+        self.large = nn.ConvTranspose2d(32, 16, 4, 2, 1)
+        self.blur, self.fine = nn.Conv2d(16, 1, 3, padding=1), nn.Conv2d(16, 4, 3, padding=1)
+
+    def forward(self, image):
+        code = self.code(F.relu(self.conv2(F.relu(self.conv1(F.pixel_unshuffle(image, 2))))))
+        large = F.relu(self.large(F.relu(self.conv3(code))))
+        blurred = F.interpolate(self.blur(large), scale_factor=2, mode="bilinear", align_corners=False)
+        return torch.sigmoid(blurred + F.pixel_shuffle(self.fine(large), 2)), image
+
+    def loss_of(self, drawn, _):
+        drawing, image = drawn
+        return F.mse_loss(drawing, image)

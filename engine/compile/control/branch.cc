@@ -11,7 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/control/body_copier.h"
-#include "engine/compile/control/body_cost.h"
+#include "engine/compile/control/compile_loop.h"
 #include "engine/compile/control/control_nodes.h"
 #include "proto/internal.pb.h"
 #include "proto/loops.pb.h"

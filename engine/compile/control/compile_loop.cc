@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/control/body_cost.h"
 #include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/pipeline.h"
 #include "memory/strategies.h"
+#include "ops/graph_builder.h"
 #include "proto/loops.pb.h"
 #include "proto/options.h"
 
@@ -66,7 +66,7 @@ bool IsBodyOfBranch(const Node& loop) {
 
 // Feeds the node what the inputs read that its body got behind those that it had.
 absl::Status FeedReordered(Graph& graph, NodeId loop, const Graph& body, absl::Span<const ReorderedBefore> all,
-                           AroundLoop::Reorder reorder) {
+                           const AroundLoop::Reorder& reorder) {
   const size_t end = graph.node(loop).subgraphs[0]->inputs().size();
   auto with_inputs = std::make_shared<Graph>(*graph.node(loop).subgraphs[0]);
   std::vector<ValueId> feeds;
@@ -107,6 +107,27 @@ absl::Status SetBody(const Graph& graph, NodeId loop, Compiled body, KernelChoic
 }
 
 }  // namespace
+
+Cost CostOfBody(const Graph& body, const OpRegistry& registry) {
+  Cost all;
+  for (NodeId id = body.first_node(); id.valid(); id = body.node(id).next) {
+    const Node& node = body.node(id);
+    const OpDef& op = registry.Get(node.op);
+    if (op.traits.view) continue;
+    Cost cost;
+    double times = 1;
+    if (node.op == "loop" && !node.options.Get<proto::NormalLoop>().has_flops()) {
+      cost = CostOfBody(*node.subgraphs[0], registry);
+      times = static_cast<double>(node.options.Get<proto::NormalLoop>().rounds());
+    } else {
+      cost = CostOf(op, TypesOf(body, node));
+    }
+    all.flops += cost.flops * times;
+    all.bytes += cost.bytes * times;
+    all.multiply_adds += cost.multiply_adds * times;
+  }
+  return all;
+}
 
 absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegistry& registry,
                                          const AroundLoop& around) {

@@ -2,10 +2,11 @@
 // graph around it, so loops inside it are compiled in the same way. The body's arena becomes workspace of the node.
 #pragma once
 
-#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
+
+#include <functional>
 
 #include "engine/compile/kernels/choose.h"
 #include "engine/compile/kernels/round_reads.h"
@@ -16,10 +17,14 @@ namespace snug::core {
 
 struct Compiled;
 
+// What it costs to run a body once, from the costs of its ops. Views cost nothing. A loop inside costs what was noted
+// of it when it was compiled, and until then its rounds.
+Cost CostOfBody(const Graph& body, const OpRegistry& registry);
+
 // What the graph around a loop is compiled with.
 struct AroundLoop {
   // Returns a value of the graph in another layout, made before the loop.
-  using Reorder = absl::FunctionRef<absl::StatusOr<ValueId>(ValueId value, const Layout& layout)>;
+  using Reorder = std::function<absl::StatusOr<ValueId>(ValueId value, const Layout& layout)>;
   const ChooseOptions& options;
   const RoundReads& reads;
   Reorder reorder;

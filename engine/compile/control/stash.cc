@@ -8,7 +8,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "engine/compile/control/body_cost.h"
+#include "engine/compile/control/compile_loop.h"
 #include "engine/compile/control/recompute.h"
 #include "proto/loops.pb.h"
 

@@ -523,13 +523,13 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     compiled.summary.nodes = Summarize(graph, registry).nodes;
   }
   const ChooseOptions choose{.device = options.device,
-                       .threads = options.threads,
-                       .tuning = options.tuning.get(),
-                       .list_choices = options.list_choices,
-                       .plain_kernels = options.plain_kernels,
-                       .fast = options.fast,
-                       .tf32 = options.tf32,
-                       .keep_derived = options.keep_derived};
+                             .threads = options.threads,
+                             .tuning = options.tuning.get(),
+                             .list_choices = options.list_choices,
+                             .plain_kernels = options.plain_kernels,
+                             .fast = options.fast,
+                             .tf32 = options.tf32,
+                             .keep_derived = options.keep_derived};
   RoundReads reads;
   for (const VariableId id : front.read_by_rounds) reads.values.insert(graph.variable(id).value);
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernelsOfRounds(graph, registry, choose, reads));

@@ -1,4 +1,5 @@
-// What a step of training a wide and long LSTM takes, as it was published of MXNet: 4 layers of 1024, 1000 steps, a batch of 64.
+// What a step of training a wide and long LSTM takes, as it was published of MXNet: 4 layers of 1024, 1000 steps, a
+// batch of 64.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/substitute.h>
 #include <gtest/gtest.h>

@@ -23,8 +23,8 @@ struct ReorderedBefore {
 
 struct RoundReads {
   std::set<ValueId> values;
-  // The graph is the body of a loop: what it reads in other layouts is put here, and the loop sees to it. Null: reorders
-  // stand in the graph itself.
+  // The graph is the body of a loop: what it reads in other layouts is put here, and the loop sees to it. Null:
+  // reorders stand in the graph itself.
   std::vector<ReorderedBefore>* before = nullptr;
 };
 

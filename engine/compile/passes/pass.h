@@ -21,8 +21,8 @@ struct Pass {
 // These are in the order in which they run: on the network whose loops are not unrolled yet, the first of them only if
 // no rounds are to be computed anew; on the forward graph before it is differentiated, the second of them only if it is
 // compiled for CUDA; on the graph with gradients and updates, if it is trained; on the graph of programs that
-// keep what follows from Variables; if it is trained on the CPU; then on the whole graph; then on that one if the program keeps what follows from
-// Variables, or if it is compiled for CUDA.
+// keep what follows from Variables; if it is trained on the CPU; then on the whole graph; then on that one if the
+// program keeps what follows from Variables, or if it is compiled for CUDA.
 absl::Span<const Pass> LoopPasses();
 absl::Span<const Pass> CellPasses();
 absl::Span<const Pass> ForwardPasses();
@@ -33,7 +33,7 @@ absl::Span<const Pass> ProcessorPasses();
 absl::Span<const Pass> WholePasses();
 absl::Span<const Pass> RecomputingPasses();  // if sweeps are to be done again
 absl::Span<const Pass> LastProcessorPasses();
-absl::Span<const Pass> PassesAsMade();       // if gradients are to be used as they are made
+absl::Span<const Pass> PassesAsMade();  // if gradients are to be used as they are made
 absl::Span<const Pass> LastKeepingPasses();
 absl::Span<const Pass> CudaPasses();
 

@@ -75,10 +75,11 @@ void CompileFlags::AddTo(Flags& flags) {
 }
 
 void CompileFlags::AddLessMemoryTo(Flags& flags) {
-  flags.Add("update-as-made", &update_as_made,
-            "on the CPU, training: gradients of large dense weights and tables are made in blocks of rows that their "
-            "updates use at once, so that the whole gradient takes no memory, also where sums have other last bits then; "
-            "default: only where they have the same");
+  flags.Add(
+      "update-as-made", &update_as_made,
+      "on the CPU, training: gradients of large dense weights and tables are made in blocks of rows that their "
+      "updates use at once, so that the whole gradient takes no memory, also where sums have other last bits then; "
+      "default: only where they have the same");
   flags.Add("sparse-tables", &sparse_tables,
             "on the CPU, training: tables of embeddings, patterns of names, whose updates leave the rows alone that a "
             "step did not look up, whatever the optimizer does to them otherwise; !x: the gradient of x is whole; "

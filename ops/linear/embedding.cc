@@ -171,7 +171,7 @@ absl::Status AddListedRowsCpu(const KernelContext& k) {
   }
   return DispatchFloating(whole.dtype, [&](auto zero) {
     using T = decltype(zero);
-    AddListedRows(k.threads(), numbers, CountRows(numbers, room), whole.shape[1], k.input<T>(2), k.output<T>(0));
+    AddListedRows(k.threads(), numbers, CountRows(numbers, room), whole.shape[1], k.input<T>(2), 0, k.output<T>(0));
     return absl::OkStatus();
   });
 }

@@ -3,8 +3,11 @@
 // parameter, is never there. The pass update_as_made puts these in the place of a gradient node and an update node;
 // their rows of the gradient may differ from that node's in their last bits, as other kernels' do.
 #include <absl/strings/str_cat.h>
+#include <absl/types/span.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -97,24 +100,44 @@ absl::Status InferEmbedding(InferContext& c) {
   return c.CheckShape(kDy<kSlots>, dy);
 }
 
-// Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient.
+// What the update reads of a block of rows, and of the last one, which may be shorter.
+struct UpdateTypes {
+  NodeTypes block, last;
+};
+
 // `rate` is the port of the learning rate.
+NodeTypes TypesOfRows(const NodeTypes& types, int slots, int rate, int64_t rows) {
+  const ValueType& parameter = types.input(0);
+  const Shape block = {rows, parameter.shape[1]};
+  NodeTypes of_rows{.options = types.options};
+  for (int i = 0; i <= slots; ++i) of_rows.inputs.push_back({parameter.dtype, block});
+  of_rows.inputs.push_back({types.input(slots + 2).dtype, block});
+  for (int i = rate; i < types.num_inputs(); ++i) of_rows.inputs.push_back(types.input(i));
+  of_rows.present.assign(of_rows.inputs.size(), true);
+  return of_rows;
+}
+
+UpdateTypes UpdateTypesOf(const NodeTypes& types, int slots, int rate) {
+  const int64_t all = types.input(0).shape[0];
+  const int64_t block = BlockRows(types.input(0), types.input(slots + 2).dtype);
+  const int64_t last = all % block == 0 ? std::min(all, block) : all % block;
+  return {TypesOfRows(types, slots, rate, block), TypesOfRows(types, slots, rate, last)};
+}
+
+// Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient.
 absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slots, int rate, int64_t first,
                         int64_t rows, void* gradient) {
-  const ValueType& parameter = k.input_type(0);
-  const Shape block = {rows, parameter.shape[1]};
-  NodeTypes types{.options = k.types().options};
-  std::vector<void*> pointers;
-  const auto add = [&](ValueType type, void* pointer) {
-    types.inputs.push_back(std::move(type));
-    types.present.push_back(true);
-    pointers.push_back(pointer);
-  };
-  const int64_t offset = first * parameter.shape[1] * SizeOf(parameter.dtype);
-  for (int i = 0; i <= slots; ++i) add({parameter.dtype, block}, k.variable<char>(i) + offset);
-  add({k.input_type(slots + 2).dtype, block}, gradient);
-  for (int i = rate; i < k.num_inputs(); ++i) add(k.input_type(i), k.variable<void>(i));
-  return update(KernelContext(&types, pointers, {}, nullptr, nullptr, k.threads(), k.random_id()));
+  const auto& types = k.prepared<UpdateTypes>();
+  const NodeTypes& of_rows = types.block.input(0).shape[0] == rows ? types.block : types.last;
+  constexpr size_t kMostPorts = 7;  // Adam's: the parameter, two slots, the gradient, the rate, a state and a gate
+  std::array<void*, kMostPorts> pointers;
+  size_t ports = 0;
+  const int64_t offset = first * of_rows.input(0).shape[1] * SizeOf(of_rows.input(0).dtype);
+  for (int i = 0; i <= slots; ++i) pointers[ports++] = k.variable<char>(i) + offset;
+  pointers[ports++] = gradient;
+  for (int i = rate; i < k.num_inputs(); ++i) pointers[ports++] = k.variable<void>(i);
+  return update(KernelContext(&of_rows, absl::MakeConstSpan(pointers.data(), ports), {}, nullptr, nullptr, k.threads(),
+                              k.random_id()));
 }
 
 // Calls make(first, rows, block) for each block of rows of the gradient, and then its update.
@@ -147,18 +170,15 @@ GemmCall<T> BlockCall(const KernelContext& k, int slots, int64_t first, int64_t 
 // Adds to rows [first, first + rows) of the gradient those of the list that are among them.
 template <class T>
 void AddListed(const KernelContext& k, int slots, int64_t first, int64_t rows, void* block) {
-  using A = Accumulator<T>;
   const int numbers_port = slots + 3;
   if (!k.has_input(numbers_port)) return;
   const auto* const numbers = k.input<int64_t>(numbers_port);
-  const int64_t count = CountRows(numbers, k.input_type(numbers_port).shape[0]);
+  const auto* const end = numbers + CountRows(numbers, k.input_type(numbers_port).shape[0]);
+  const auto* const of_block = std::lower_bound(numbers, end, first);
+  const int64_t count = std::lower_bound(of_block, end, first + rows) - of_block;
   const int64_t width = k.input_type(0).shape[1];
-  for (int64_t r = std::lower_bound(numbers, numbers + count, first) - numbers; r < count && numbers[r] < first + rows;
-       ++r) {
-    T* const sum = static_cast<T*>(block) + (numbers[r] - first) * width;
-    const T* const row = k.input<T>(numbers_port + 1) + r * width;
-    for (int64_t j = 0; j < width; ++j) sum[j] = static_cast<T>(static_cast<A>(sum[j]) + static_cast<A>(row[j]));
-  }
+  const T* const listed = k.input<T>(numbers_port + 1) + (of_block - numbers) * width;
+  AddListedRows(k.threads(), of_block, count, width, listed, first, static_cast<T*>(block));
 }
 
 absl::Status CheckListed(const KernelContext& k, int slots) {
@@ -353,9 +373,13 @@ OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc,
 using RunFn = absl::Status (*)(const KernelContext&, const KernelFn&, int);
 using PrepareForFn = absl::Status (*)(PrepareContext&, int);
 
-KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, PrepareForFn prepare, RunFn run) {
+KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, int rate, PrepareForFn prepare, RunFn run) {
   return {.name = name,
-          .prepare = [=](PrepareContext& c) { return prepare(c, slots); },
+          .prepare =
+              [=](PrepareContext& c) {
+                c.SetKernel(std::make_shared<UpdateTypes>(UpdateTypesOf(c.types(), slots, rate)));
+                return prepare(c, slots);
+              },
           .run = [=, update_rows = update.plain()->run](const KernelContext& k) { return run(k, update_rows, slots); }};
 }
 
@@ -370,8 +394,8 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
   OpDef dense = AsMade(update, dense_name, dense_doc, {"x"}, kSlots, /*adds_listed=*/true);
   dense.infer = InferDense<kSlots, kCounts>;
   dense.cost = DenseCost<kSlots>;
-  dense.kernels = {RowOf("own", update, kSlots, PrepareDenseOwn, DenseOwn),
-                   RowOf("plain", update, kSlots, PrepareDensePlain, DensePlain)};
+  dense.kernels = {RowOf("own", update, kSlots, kListed<kSlots> + 2, PrepareDenseOwn, DenseOwn),
+                   RowOf("plain", update, kSlots, kListed<kSlots> + 2, PrepareDensePlain, DensePlain)};
   dense.kernels[0].serves = NotInDouble;
   dense.samples = DenseSamples<kSlots, kCounts>;
   ops->push_back(std::move(dense));
@@ -382,7 +406,7 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
     return input == kSource<kSlots> ? types.input(0).shape[0] : 0;
   };
   embedding.cost = EmbeddingCost<kSlots>;
-  embedding.kernels = {RowOf("plain", update, kSlots, PrepareEmbedding, EmbeddingPlain)};
+  embedding.kernels = {RowOf("plain", update, kSlots, kDy<kSlots> + 1, PrepareEmbedding, EmbeddingPlain)};
   embedding.samples = EmbeddingSamples<kSlots, kCounts>;
   ops->push_back(std::move(embedding));
 }

@@ -1,5 +1,6 @@
 // Every pass on or off: training agrees to rounding, and the fast kernels agree with the plain ones.
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_replace.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ class PassesTest : public testing::TestWithParam<PassesCase> {
     std::string text = ToText(compiled.graph);
     for (const NodeId id : compiled.graph.ProgramOrder()) {
       const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
-      if (choice.kernel != nullptr) absl::StrAppend(&text, choice.kernel->name, "\n");
+      if (choice.kernel != nullptr) absl::StrAppend(&text, choice.Name(), "\n");
     }
     return text;
   }
@@ -248,6 +249,47 @@ TEST(LessMemory, AGatesGradientFromItsProductIsTheSameToRounding) {
   options = {.batch = 4, .threads = 1};
   EXPECT_LT(TrainWithout(kNetwork, "", options).step_bytes,
             TrainWithout(kNetwork, "gate_from_output", options).step_bytes);
+
+  // A gate that is nearly open: what is left of it to one is small, and must not come from a difference of large
+  // numbers.
+  const std::string open = absl::StrReplaceAll(
+      kNetwork,
+      {{"input: \"mean\" conv { filters: 32 kernel: 1 }",
+        "input: \"mean\" conv { filters: 32 kernel: 1 } param { name: \"bias\" init { kind: CONSTANT value: 9 } }"}});
+  options.gradients = {"of_means.bias"};
+  const std::vector<double> in_float = GradientsWithout(open, "", options);
+  const std::vector<double> in_float_before = GradientsWithout(open, "gate_from_output", options);
+  options.precision = DType::kFloat64;
+  const std::vector<double> exact = GradientsWithout(open, "", options);
+  ASSERT_EQ(in_float.size(), 32u);
+  double found = 0, before = 0, all = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    found += std::abs(in_float[i] - exact[i]);
+    before += std::abs(in_float_before[i] - exact[i]);
+    all += std::abs(exact[i]);
+  }
+  EXPECT_LE(found, std::max(1.5 * before, 1e-4 * all));
+  EXPECT_GT(all, 0);
+}
+
+// What a dense layer multiplies is a parameter, too, and its update comes first: the weight's gradient is made of what
+// it was before.
+TEST(LessMemory, AGradientMadeOfAParameterIsMadeBeforeItsUpdate) {
+  constexpr char kNetwork[] = R"(
+    layer { name: "latents" parameter { dim: [64, 512] init { kind: NORMAL value: 1 } } }
+    layer { name: "proj" input: "latents" dense { units: 4096 bias: false } }
+    layer { name: "bounded" input: "proj" tanh {} }
+    layer { name: "sq" input: "bounded" square {} }
+    layer { name: "mean" input: "sq" reduce_mean {} }
+    layer { name: "loss" input: "mean" scale { factor: 1000 } }
+    objective: "loss"
+    optimizer { learning_rate: 0.5 sgd { momentum: 0 } }
+  )";
+  for (const bool option : {false, true}) {
+    const CompileOptions options{.threads = 2, .update_as_made = option};
+    const PassRun run = TrainWithout(kNetwork, "", options);
+    EXPECT_TRUE(run.state == TrainWithout(kNetwork, "update_as_made_exactly", {.threads = 2}).state) << option;
+  }
 }
 
 // A table of 4 MB that two lookups and the last layer read, whose product is large enough for our own loops.

@@ -3,10 +3,12 @@
 // are most of a network, as in training with small batches, that is the largest part of what the step arena holds.
 //
 // The joint node reads x and changes the parameter, so it runs after dx, which reads the parameter: x stays until dx is
-// made. That pays where x has fewer bytes than the gradient.
+// made. That pays where x has fewer bytes than the gradient. Where x is a Variable, its own update may run before: such
+// gradients stay whole.
 //
 // A table that a dense layer reads, too, has a gradient to which a list of rows is added (list_rows_of_sums.cc): these
-// are added block by block.
+// are added block by block. They come last in the backward pass, so x and dy stay until then: that pays where both
+// together have fewer bytes than the gradient.
 //
 // There are two forms of the pass. The one that always runs takes the gradients that have the same bits made in blocks;
 // the one that is an option takes the others too.
@@ -60,6 +62,16 @@ bool HasTheSameBits(const Graph& graph, const Node& gradient) {
   return HasTheBitsOfBlocks(dw.shape[0], dw.shape[1], rows);
 }
 
+// Whether the bytes are a Variable's, also as a view of it.
+bool IsOfVariable(const Graph& graph, const OpRegistry& registry, ValueId value) {
+  while (!graph.value(value).variable.valid()) {
+    const NodeId producer = graph.value(value).producer;
+    if (!producer.valid() || !registry.Get(graph.node(producer).op).traits.view) return false;
+    value = graph.node(producer).inputs[0];
+  }
+  return true;
+}
+
 absl::Status Join(Graph& graph, const OpRegistry& registry, bool exactly) {
   const Surroundings surroundings(graph);
   GraphBuilder builder(registry, &graph);
@@ -84,8 +96,13 @@ absl::Status Join(Graph& graph, const OpRegistry& registry, bool exactly) {
         read = sum.outputs[0];
         reader = surroundings.SoleReader(read);
         if (!reader.valid()) continue;
+        if (bytes <= graph.type(gradient.inputs[0]).size_bytes() + graph.type(gradient.inputs[1]).size_bytes())
+          continue;
       }
     }
+    const bool changes =
+        absl::c_any_of(made_of, [&](ValueId input) { return input.valid() && IsOfVariable(graph, registry, input); });
+    if (changes) continue;
     const Node update = graph.node(reader);
     const std::string op = absl::StrCat(kind, update.op);
     if (registry.Find(op) == nullptr) continue;  // the reader is no update, or one that needs the whole gradient

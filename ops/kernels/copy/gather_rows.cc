@@ -272,21 +272,22 @@ absl::Status AddRowLists(const KernelContext& k) {
 }
 
 template <class T>
-void AddListedRows(int threads, const int64_t* rows, int64_t count, int64_t inner, const T* listed, T* sums) {
+void AddListedRows(int threads, const int64_t* rows, int64_t count, int64_t inner, const T* listed, int64_t first_row,
+                   T* sums) {
   using A = Accumulator<T>;
   ParallelFor(threads, count, TaskRows(inner), [=](int64_t first, int64_t last) {
     WithIsa([=]() SNUG_LAMBDA {
       for (int64_t r = first; r < last; ++r) {
-        T* const sum = sums + rows[r] * inner;
+        T* const sum = sums + (rows[r] - first_row) * inner;
         const T* const row = listed + r * inner;
         for (int64_t j = 0; j < inner; ++j) sum[j] = static_cast<T>(static_cast<A>(sum[j]) + static_cast<A>(row[j]));
       }
     });
   });
 }
-template void AddListedRows(int, const int64_t*, int64_t, int64_t, const float*, float*);
-template void AddListedRows(int, const int64_t*, int64_t, int64_t, const double*, double*);
-template void AddListedRows(int, const int64_t*, int64_t, int64_t, const BFloat16*, BFloat16*);
+template void AddListedRows(int, const int64_t*, int64_t, int64_t, const float*, int64_t, float*);
+template void AddListedRows(int, const int64_t*, int64_t, int64_t, const double*, int64_t, double*);
+template void AddListedRows(int, const int64_t*, int64_t, int64_t, const BFloat16*, int64_t, BFloat16*);
 
 absl::Status CheckChoices(const KernelContext& k, int choices, int64_t rows, absl::string_view name) {
   const ValueType& type = k.input_type(choices);

@@ -42,9 +42,10 @@ bool CanSumChosenRows(int64_t choices, int64_t entries);
 // numbers of 8 bytes for each.
 absl::Status AddRowLists(const KernelContext& k);
 
-// Adds `count` listed rows to those of an array, `sums`, that have their numbers.
+// Adds `count` listed rows to those of an array that have their numbers. `sums` begins with the row `first_row`.
 template <class T>
-void AddListedRows(int threads, const int64_t* rows, int64_t count, int64_t inner, const T* listed, T* sums);
+void AddListedRows(int threads, const int64_t* rows, int64_t count, int64_t inner, const T* listed, int64_t first_row,
+                   T* sums);
 
 // Returns how many rows a list has.
 int64_t CountRows(const int64_t* rows, int64_t room);

@@ -16,6 +16,8 @@
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
 
 namespace snug::core {
 namespace {
@@ -88,8 +90,12 @@ class Gates {
     graph_.SetInsertionPoint(id);
     SNUG_ASSIGN_OR_RETURN(const ValueId again, AddLike(product, "mul", {product.inputs[0], y}));
     SNUG_ASSIGN_OR_RETURN(const ValueId sum, AddLike(reduce, "reduce_to_shape", {again}, reduce.options));
-    SNUG_ASSIGN_OR_RETURN(const ValueId part, AddLike(grad, "mul", {sum, g}));
-    SNUG_ASSIGN_OR_RETURN(const ValueId dz, AddLike(grad, "sub", {sum, part}));
+    // 1 - g is exact where g is near 1; the difference of sum and sum g would be mostly rounding there.
+    proto::Scale from_one;
+    from_one.set_factor(-1);
+    from_one.set_offset(1);
+    SNUG_ASSIGN_OR_RETURN(const ValueId rest, AddLike(grad, "scale", {g}, proto::MakeOptions(from_one)));
+    SNUG_ASSIGN_OR_RETURN(const ValueId dz, AddLike(grad, "mul", {sum, rest}));
     graph_.SetInsertionPoint(NodeId());
     replaced_[grad.outputs[0]] = dz;
     for (const NodeId old : {id, reduce_id, product_id}) graph_.RemoveNode(old);

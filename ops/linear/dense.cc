@@ -341,7 +341,7 @@ SNUG_OPS(dense) {
            .outputs = {{"dw"}},
            .infer = InferGradWeight,
            .cost = MatMulCost<GradWeight, false>,
-           .kernels = MatMulKernels(GradWeight),
+           .kernels = MatMulKernels(GradWeight, /*by_weights=*/false),
            .samples = GradWeightSamples},
           {.name = "dense_grad_weight_bias",
            .doc = "dw = dy^T x and db = dy, both summed over rows",

@@ -320,9 +320,9 @@ KernelRow PanelsMatMulRow(DescribeMatMul describe) {
 
 }  // namespace
 
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool by_weights) {
   std::vector<KernelRow> rows;
-  rows.push_back(PanelsMatMulRow(describe));
+  if (by_weights) rows.push_back(PanelsMatMulRow(describe));
   rows.push_back(OwnMatMulRow(describe));
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnMatMulRow(describe));

@@ -32,8 +32,8 @@ double MultiplyAdds(const MatMulNode& node);
 
 using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
-// Returns the kernel rows of an op whose nodes are such products.
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
+// Returns the kernel rows of an op whose nodes are such products. `by_weights`: B may be what is packed once, and kept.
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool by_weights = true);
 // The same where they have `sums_a`, `after_relu` or `gelu`. Only CUDA has such nodes, so the reference
 // is all there is on the CPU.
 std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);

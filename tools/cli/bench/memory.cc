@@ -84,8 +84,8 @@ absl::Status AddLeanColumns(const LoadedNetwork& loaded, const CompileOptions& u
     const absl::string_view name = column.name;
     CompileOptions options = usual;
     if (name == "whole") options.disabled_passes.insert(std::begin(kLeanPasses), std::end(kLeanPasses));
-    if (name != "whole") options.update_as_made = true;
-    if (name == "swept") options.recompute_sweeps = true;
+    options.update_as_made = name != "whole";
+    options.recompute_sweeps = name == "swept";
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,
                           CompileGraph(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
     SNUG_ASSIGN_OR_RETURN(PlannedBytes planned, PlanBy(compiled, MemoryOptions()));
@@ -218,6 +218,10 @@ absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
   if (f.json && f.markdown) return absl::InvalidArgumentError("--json and --markdown: expected one of the two");
   if (f.lean && (!f.train || f.forward)) {
     return absl::InvalidArgumentError("--lean: expected --train alone beside it, as it tells of training");
+  }
+  if (f.lean && f.compile.device != "cpu") {
+    return absl::InvalidArgumentError(
+        "--lean: the passes that it tells of are for the CPU; leave out --device or --lean");
   }
   if (f.lean && absl::c_any_of(models, IsGraphFile)) {
     return absl::InvalidArgumentError(

@@ -1,4 +1,5 @@
 // The memory table as text, Markdown and JSON.
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -18,10 +19,17 @@ std::string Percent(std::optional<double> share) {
 
 std::string Batch(const MemoryTableRow& row) { return row.batch > 0 ? absl::StrCat(row.batch) : "-"; }
 
+bool IsLean(const PlannedBytes& plan) {
+  return absl::c_any_of(LeanColumns(), [&](const LeanColumn& column) { return plan.strategy == column.name; });
+}
+
 // The strategy whose bound, proof and time are shown: best, or the last one.
 const PlannedBytes& Shown(const MemoryTableRow& row) {
-  const PlannedBytes* const best = row.Find("best");
-  return best != nullptr ? *best : row.planned.back();
+  const PlannedBytes* shown = row.Find("best");
+  for (size_t i = row.planned.size(); i-- > 0 && shown == nullptr;) {
+    if (!IsLean(row.planned[i])) shown = &row.planned[i];
+  }
+  return *shown;
 }
 
 // The cells of a row, after network, mode and batch.

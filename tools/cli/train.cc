@@ -48,7 +48,8 @@ constexpr int kStoppedEarly = 4;  // the exit code
 struct TrainFlags {
   std::string output;
   std::optional<std::string> tensorboard;  // a folder; empty: in the output
-  std::optional<bool> resume_said;         // what --resume says
+  std::optional<bool> tensorboard_said;
+  std::optional<bool> resume_said;  // what --resume says
   bool resume = false, json = false, upload_ahead = true, classes_of_data = false, gradients = false;
   std::vector<std::string> resume_with;
   std::set<std::string> may_change;  // the same, checked
@@ -348,6 +349,7 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   AddClassesOfDataFlag(flags, "; the checkpoint keeps that for eval, predict and export", &f.classes_of_data);
   flags.Add("tensorboard", "", "also write event files for TensorBoard; =DIR: there; default: <output>/tensorboard",
             [&f](const std::string& value) -> absl::Status {
+              f.tensorboard_said = value != "false";
               f.tensorboard.reset();
               if (value != "false") f.tensorboard = value == "true" ? "" : value;
               return absl::OkStatus();
@@ -378,6 +380,12 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
         "--resume-with goes on with a training, and --resume=false says that one begins: leave out one of them");
   }
   f.resume = f.resume_said.value_or(!f.may_change.empty());
+  if (f.gradients && f.tensorboard_said == false) {
+    return absl::InvalidArgumentError(
+        "--tensorboard-gradients writes event files, and --tensorboard=false says that there are none: leave out one "
+        "of "
+        "them");
+  }
   if (f.gradients && !f.tensorboard.has_value()) f.tensorboard = "";
   return Train(loaded, options, f);
 }

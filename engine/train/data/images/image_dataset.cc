@@ -108,6 +108,9 @@ absl::Status CheckImageSample(const ImageDatasetOptions& options) {
   };
   SNUG_RETURN_IF_ERROR(share("least_area", options.least_area, 1));
   SNUG_RETURN_IF_ERROR(share("jitter", options.jitter, 1));
+  if (options.hue > 0 && options.channels == 1) {
+    return absl::InvalidArgumentError("images: hue: expected pictures of 3 channels, as grey has no hue; found 1");
+  }
   return share("hue", options.hue, 0.5);
 }
 

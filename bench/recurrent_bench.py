@@ -126,6 +126,8 @@ class Ours(step_bench.Ours):
         self.command = [str(args.snug), "step", str(file), f"--threads={args.threads}", "--json"]
         if args.disable_passes:
             self.command.append(f"--disable-passes={args.disable_passes}")
+        if args.loops:
+            self.command.append(f"--loops={args.loops}")
 
 
 class Peer(step_bench.Peer):
@@ -191,6 +193,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each program in each round")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--loops", help="of ours: unrolled, rolled, or by-size, as by default")
     parser.add_argument("--disable-passes", default="", help="of ours")
     parser.add_argument("--snug", type=pathlib.Path, default=step_bench.ROOT / "build/release/snug")
     parser.add_argument("--python", type=pathlib.Path, default=step_bench.ROOT / "build/bench_venv/bin/python")

@@ -3,7 +3,9 @@
 //
 // Kernels that ask for it have the bits of others only by accident. So which node gets one follows from the network as
 // it is imported, and not from what becomes of its loops: the rounds of a straight line, those of a body that is
-// compiled once, those that are computed anew and nodes outside of loops that read the same value all get it.
+// compiled once, those that are computed anew and nodes outside of loops that read the same value all get it. Products
+// of too few rows to pack for are left out, by their rows alone, which a hoisted product of a chunk has as many of as
+// the chunk makes.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -1,7 +1,7 @@
-// relu's gradient lets through what relu let through, for which it needs relu's output. Where max pooling is all that
-// reads that output, a gradient comes back only to the elements that were largest in a window, and these are what
-// pooling gave: so the mask is known from the pooled values, which the next layer keeps in any case. The gradient is
-// masked before it is spread over the windows, not after:
+// relu's gradient lets through what relu let through, for which it needs relu's output. Where all that comes back to
+// that output comes from max pooling, a gradient comes back only to the elements that were largest in a window, and
+// these are what pooling gave: so the mask is known from the pooled values, which the next layer keeps in any case. The
+// gradient is masked before it is spread over the windows, not after:
 //
 //   relu_grad(y, max_pool_grad(index, dy))  ->  max_pool_grad(index, relu_grad(pooled, dy))
 //
@@ -23,7 +23,7 @@ bool IsMask(const std::string& op) { return op == "relu_grad" || op == "relu6_gr
 // The node that gave `y`, if it is an activation that stands behind batch norm.
 bool IsBehindBatchNorm(const Graph& graph, ValueId y) {
   const NodeId activation = graph.value(y).producer;
-  if (!activation.valid()) return false;
+  if (!activation.valid() || graph.node(activation).inputs.empty()) return false;
   NodeId below = graph.value(graph.node(activation).inputs[0]).producer;
   if (below.valid() && graph.node(below).op == "add") {
     for (const ValueId term : graph.node(below).inputs) {

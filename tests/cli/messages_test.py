@@ -145,6 +145,8 @@ CASES = {
     # checkpoints, plans and tunings
     "nothing to resume": (*CSV, "--data-csv-file=good.csv", "--resume"),
     "what may change in nothing": (*CSV, "--data-csv-file=good.csv", "--resume=false", "--resume-with=data"),
+    "gradients for no files": (*CSV, "--data-csv-file=good.csv", "--tensorboard=false", "--tensorboard-gradients"),
+    "less memory on another device": ("bench", "memory", MLP, "--train", "--lean", "--device=cuda"),
     "no checkpoint named": ("eval", MLP),
     "checkpoint is missing": ("eval", MLP, "--checkpoint=nowhere.safetensors"),
     "checkpoint is broken": ("eval", MLP, "--checkpoint=broken.safetensors"),

@@ -202,6 +202,10 @@ TEST_F(ImageDatasetTest, SharesAreBounded) {
   wrong.hue = 0.6;
   EXPECT_EQ(said(wrong), "images: hue: expected 0 to 0.5, found 0.6");
   wrong = sample;
+  wrong.hue = 0.1;
+  wrong.channels = 1;
+  EXPECT_EQ(said(wrong), "images: hue: expected pictures of 3 channels, as grey has no hue; found 1");
+  wrong = sample;
   wrong.jitter = -1;
   EXPECT_EQ(said(wrong), "images: jitter: expected 0 to 1, found -1");
   wrong = sample;

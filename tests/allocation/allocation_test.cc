@@ -18,6 +18,7 @@
 #include <new>
 #include <string>
 
+#include "tests/control/lstm_cell.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/sanitizers.h"
 
@@ -174,22 +175,7 @@ class LoopAllocationTest : public WithCounts {};
 
 // A loop that stays one node, trained: its rounds, forward and backward, run on bytes that the plan gave them.
 TEST_F(LoopAllocationTest, RoundsOfAnLstmAllocateNothing) {
-  constexpr char kLstm[] = R"(
-    block { name: "cell" input: "x" input: "h" input: "c"
-      layer { name: "ih" input: "$x" dense { units: 64 } }
-      layer { name: "hh" input: "$h" dense { units: 64 } }
-      layer { name: "sum" input: "ih" input: "hh" add {} }
-      layer { name: "gates" input: "sum" split { parts: 4 } }
-      layer { name: "i" input: "gates" sigmoid {} }
-      layer { name: "f" input: "gates:1" sigmoid {} }
-      layer { name: "g" input: "gates:2" tanh {} }
-      layer { name: "o" input: "gates:3" sigmoid {} }
-      layer { name: "kept" input: "f" input: "$c" mul {} }
-      layer { name: "added" input: "i" input: "g" mul {} }
-      layer { name: "c_next" input: "kept" input: "added" add {} }
-      layer { name: "bounded" input: "c_next" tanh {} }
-      layer { name: "h_next" input: "o" input: "bounded" mul {} }
-      output: "h_next" output: "c_next" }
+  const std::string lstm = test::LstmCell(/*units=*/16) + R"(
     batch: 8
     input { name: "x" shape { dim: [8, 16] } }
     input { name: "count" dtype: INT32 max_value: 9 }
@@ -204,7 +190,7 @@ TEST_F(LoopAllocationTest, RoundsOfAnLstmAllocateNothing) {
       if (counted && anew != 0) continue;  // computes nothing anew, as it may end early
       SCOPED_TRACE(absl::StrCat("counted: ", counted, ", computed anew: ", anew));
       const std::string text = absl::StrReplaceAll(
-          kLstm, {{"$counted", counted ? "counted: true" : ""}, {"$count", counted ? "input: \"count\"" : ""}});
+          lstm, {{"$counted", counted ? "counted: true" : ""}, {"$count", counted ? "input: \"count\"" : ""}});
       const CompileOptions options{.threads = 1, .loops = LoopRule::kRolled, .recompute_rounds = anew};
       auto session = MakeSession(text, options);
       ASSERT_TRUE(session.ok()) << session.status().message();

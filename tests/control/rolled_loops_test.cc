@@ -15,6 +15,7 @@
 
 #include "engine/compile/control/rolled_loop.h"
 #include "tests/control/control_run.h"
+#include "tests/control/lstm_cell.h"
 
 namespace snug::core::test {
 namespace {
@@ -37,35 +38,21 @@ std::map<std::string, const RolledLoop*> Rolled(const Compiled& compiled) {
 // An LSTM of `units` over `length` steps, trained on a sum of squares. Sequences lie [length, batch, units] if
 // `time_first`.
 std::string Lstm(int batch, int length, int units, bool time_first) {
-  return absl::Substitute(R"(
-    block { name: "cell" input: "x" input: "h" input: "c"
-      layer { name: "ih" input: "$$x" dense { units: $0 } }
-      layer { name: "hh" input: "$$h" dense { units: $0 bias: false } }
-      layer { name: "sum" input: "ih" input: "hh" add {} }
-      layer { name: "gates" input: "sum" split { parts: 4 } }
-      layer { name: "i" input: "gates" sigmoid {} }
-      layer { name: "f" input: "gates:1" sigmoid {} }
-      layer { name: "g" input: "gates:2" tanh {} }
-      layer { name: "o" input: "gates:3" sigmoid {} }
-      layer { name: "kept" input: "f" input: "$$c" mul {} }
-      layer { name: "added" input: "i" input: "g" mul {} }
-      layer { name: "c_next" input: "kept" input: "added" add {} }
-      layer { name: "bounded" input: "c_next" tanh {} }
-      layer { name: "h_next" input: "o" input: "bounded" mul {} }
-      output: "h_next" output: "c_next" }
-    batch: $1
-    input { name: "x" $2 }
-    input { name: "h" shape { dim: $3 } }
-    input { name: "c" shape { dim: $3 } }
-    layer { name: "lstm" input: "x" input: "h" input: "c" loop { body: "cell" scan { input: "x" $4 }
-      carry { input: "h" output: "h_next" } carry { input: "c" output: "c_next" } collect { output: "h_next" $4 } } }
+  return LstmCell(units, /*second_bias=*/false) +
+         absl::Substitute(R"(
+    batch: $0
+    input { name: "x" $1 }
+    input { name: "h" shape { dim: $2 } }
+    input { name: "c" shape { dim: $2 } }
+    layer { name: "lstm" input: "x" input: "h" input: "c" loop { body: "cell" scan { input: "x" $3 }
+      carry { input: "h" output: "h_next" } carry { input: "c" output: "c_next" } collect { output: "h_next" $3 } } }
     layer { name: "squares" input: "lstm:2" square {} }
     layer { name: "last" input: "lstm" input: "lstm:1" mul {} }
     layer { name: "a" input: "squares" reduce_mean {} }
     layer { name: "b" input: "last" reduce_mean {} }
     layer { name: "loss" input: "a" input: "b" add {} }
     objective: "loss" output: "lstm:2")",
-                          4 * units, batch,
+                          batch,
                           time_first
                               ? absl::StrCat("no_batch: true shape { dim: [", length, ", ", batch, ", ", units, "] }")
                               : absl::StrCat("shape { dim: [", length, ", ", units, "] }"),

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/control/control_run.h"
+#include "tests/control/lstm_cell.h"
 
 namespace snug::core::test {
 namespace {
@@ -16,29 +17,15 @@ namespace {
 std::string Steps(int rounds, int batch, int width) {
   std::string text = absl::Substitute(R"(
     batch: $0
-    block { name: "cell" input: "x" input: "h" input: "c"
-      layer { name: "ih" input: "$$x" dense { units: $2 } }
-      layer { name: "hh" input: "$$h" dense { units: $2 } }
-      layer { name: "sum" input: "ih" input: "hh" add {} }
-      layer { name: "gates" input: "sum" split { parts: 4 axis: -1 } }
-      layer { name: "i" input: "gates" sigmoid {} }
-      layer { name: "f" input: "gates:1" sigmoid {} }
-      layer { name: "g" input: "gates:2" tanh {} }
-      layer { name: "o" input: "gates:3" sigmoid {} }
-      layer { name: "kept" input: "f" input: "$$c" mul {} }
-      layer { name: "added" input: "i" input: "g" mul {} }
-      layer { name: "c_next" input: "kept" input: "added" add {} }
-      layer { name: "bounded" input: "c_next" tanh {} }
-      layer { name: "h_next" input: "o" input: "bounded" mul {} }
-      output: "h_next" output: "c_next" }
-    input { name: "x" no_batch: true shape { dim: [$3, $0, $1] } }
-    input { name: "target" no_batch: true shape { dim: [$3, $0, $1] } }
+    input { name: "x" no_batch: true shape { dim: [$2, $0, $1] } }
+    input { name: "target" no_batch: true shape { dim: [$2, $0, $1] } }
     input { name: "zeros" shape { dim: $1 } }
     layer { name: "none" input: "zeros" reduce_mean {} }
     objective: "steps"
     optimizer { learning_rate: 0.01 sgd { momentum: 0.9 } }
     )",
-                                      batch, width, 4 * width, rounds);
+                                      batch, width, rounds);
+  text += LstmCell(width);
   std::string body = R"(block { name: "step" input: ["x", "target", "total")", layers, outputs, carries, inputs,
               below = "$x";
   for (int i = 0; i < 4; ++i) {

@@ -8,11 +8,12 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
+#include <string>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/compile/eager/eager_step.h"
+#include "engine/compile/passes/pass.h"
 #include "memory/allocator/caching.h"
 #include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
@@ -74,16 +75,16 @@ absl::StatusOr<MemoryTableRow> RowOf(const LoadedNetwork& loaded, CompileOptions
   return row;
 }
 
-// The passes that make a step need less as it is; docs/memory.md tells what each does.
-constexpr const char* kLeanPasses[] = {"pool_after_mask", "list_rows_of_sums", "fuse_batch_norm_silu",
-                                       "gate_from_output", "update_as_made_exactly"};
-
 // Adds what `best` plans for the network compiled otherwise, as a column of that name.
 absl::Status AddLeanColumns(const LoadedNetwork& loaded, const CompileOptions& usual, MemoryTableRow* row) {
   for (const LeanColumn& column : LeanColumns()) {
     const absl::string_view name = column.name;
     CompileOptions options = usual;
-    if (name == "whole") options.disabled_passes.insert(std::begin(kLeanPasses), std::end(kLeanPasses));
+    for (const absl::Span<const Pass> lean : {ProcessorPasses(), LastProcessorPasses()}) {
+      for (const Pass& pass : lean) {
+        if (name == "whole") options.disabled_passes.insert(std::string(pass.name));
+      }
+    }
     options.update_as_made = name != "whole";
     options.recompute_sweeps = name == "swept";
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -64,7 +63,8 @@ class SlicedKernel final : public Kernel {
         arguments_(std::move(arguments)),
         slices_(slices),
         parts_(PartsOf(arguments_, slices)),
-        scratch_(ScratchOf(kernels_, arguments_)) {}
+        folded_(FoldedParts(kernels_, arguments_, slices)),
+        scratch_(ScratchOf(kernels_, arguments_, slices)) {}
 
   const char* implementation() const override { return kernels_[0]->implementation(); }
 
@@ -79,6 +79,7 @@ class SlicedKernel final : public Kernel {
         absl::Status status;
         for (int64_t part = parts_ * thread / threads; part < parts_ * (thread + 1) / threads && status.ok(); ++part) {
           status = RunPart(thread, part, arguments, static_cast<char*>(workspace));
+          if (status.ok() && part > 0 && part < folded_) AddTo(arguments, part, static_cast<char*>(workspace));
         }
         if (status.ok()) continue;
         const std::lock_guard<std::mutex> lock(mutex);
@@ -98,24 +99,41 @@ class SlicedKernel final : public Kernel {
   static int64_t PartsOf(const std::vector<SlicedArgument>& arguments, int64_t slices) {
     return arguments.back().role == Role::kSummed ? std::min(slices, kMostParts) : slices;
   }
-  // Of one thread: what its slice is in float, a slice's part of a sum, and what the kernel wants.
-  static int64_t ScratchOf(const std::vector<KernelPtr>& kernels, const std::vector<SlicedArgument>& arguments) {
-    int64_t bytes = Lines(kernels[0]->workspace_bytes()) + SummedBytes(arguments);
+  // How many parts the first thread has. They are the first ones, so that it adds each to the output as soon as it is
+  // made, in the order in which the others follow.
+  static int64_t FoldedParts(const std::vector<KernelPtr>& kernels, const std::vector<SlicedArgument>& arguments,
+                             int64_t slices) {
+    if (arguments.back().role != Role::kSummed) return 0;
+    return PartsOf(arguments, slices) / static_cast<int64_t>(kernels.size());
+  }
+  // Of one thread: what its slice is in float, what a slice gives to a part that has several, and what the kernel
+  // wants.
+  static int64_t ScratchOf(const std::vector<KernelPtr>& kernels, const std::vector<SlicedArgument>& arguments,
+                           int64_t slices) {
+    int64_t bytes = Lines(kernels[0]->workspace_bytes());
+    if (slices > PartsOf(arguments, slices)) bytes += SummedBytes(arguments);
     for (const SlicedArgument& argument : arguments) {
       const bool sliced = argument.role == Role::kRead || argument.role == Role::kWritten;
       if (sliced) bytes += Lines(argument.elements * static_cast<int64_t>(sizeof(float)));
     }
     return bytes;
   }
+  // The first part's sum is made in the output. The first thread's other parts take turns in one place.
   static int64_t WorkspaceOf(const std::vector<KernelPtr>& kernels, const std::vector<SlicedArgument>& arguments,
                              int64_t slices) {
-    return static_cast<int64_t>(kernels.size()) * ScratchOf(kernels, arguments) +
-           PartsOf(arguments, slices) * SummedBytes(arguments);
+    const int64_t parts = PartsOf(arguments, slices), folded = FoldedParts(kernels, arguments, slices);
+    return static_cast<int64_t>(kernels.size()) * ScratchOf(kernels, arguments, slices) +
+           (std::min<int64_t>(folded, 2) + parts - folded - 1) * SummedBytes(arguments);
   }
 
-  float* SumsOf(int64_t part, char* workspace) const {
-    const int64_t at = static_cast<int64_t>(kernels_.size()) * scratch_ + part * SummedBytes(arguments_);
+  float* SumsOf(absl::Span<const void* const> arguments, int64_t part, char* workspace) const {
+    if (part == 0) return static_cast<float*>(const_cast<void*>(arguments.back()));
+    const int64_t place = part < folded_ ? 0 : part - std::max<int64_t>(folded_ - 1, 1);
+    const int64_t at = static_cast<int64_t>(kernels_.size()) * scratch_ + place * SummedBytes(arguments_);
     return reinterpret_cast<float*>(workspace + at);
+  }
+  void AddTo(absl::Span<const void* const> arguments, int64_t part, char* workspace) const {
+    Add(arguments_.back().elements, SumsOf(arguments, part, workspace), SumsOf(arguments, 0, workspace));
   }
 
   absl::Status RunPart(int64_t thread, int64_t part, absl::Span<const void* const> arguments, char* workspace) const {
@@ -128,8 +146,12 @@ class SlicedKernel final : public Kernel {
       for (size_t i = 0; i < arguments_.size(); ++i) {
         const auto& [role, elements] = arguments_[i];
         if (role == Role::kWhole) continue;
+        if (role == Role::kSummed && slice == begin) {
+          given[i] = SumsOf(arguments, part, workspace);
+          continue;
+        }
         auto* const floats = reinterpret_cast<float*>(take(elements * static_cast<int64_t>(sizeof(float))));
-        given[i] = role == Role::kSummed && slice == begin ? SumsOf(part, workspace) : floats;
+        given[i] = floats;
         if (role == Role::kRead) {
           Widen(elements, static_cast<const BFloat16*>(arguments[i]) + slice * elements, floats);
         }
@@ -142,7 +164,7 @@ class SlicedKernel final : public Kernel {
         auto* const to = static_cast<BFloat16*>(const_cast<void*>(arguments[last]));
         Round(elements, made, to + slice * elements);
       } else if (slice > begin) {
-        Add(elements, made, SumsOf(part, workspace));
+        Add(elements, made, SumsOf(arguments, part, workspace));
       }
     }
     return absl::OkStatus();
@@ -151,16 +173,17 @@ class SlicedKernel final : public Kernel {
   void AddParts(int threads, absl::Span<const void* const> arguments, char* workspace) const {
     if (arguments_.back().role != Role::kSummed) return;
     constexpr int64_t kChunk = 1 << 13;
-    auto* const to = static_cast<float*>(const_cast<void*>(arguments.back()));
+    float* const to = SumsOf(arguments, 0, workspace);
     ParallelFor(threads, arguments_.back().elements, kChunk, [&](int64_t begin, int64_t end) {
-      std::memcpy(to + begin, SumsOf(0, workspace) + begin, static_cast<size_t>(end - begin) * sizeof(float));
-      for (int64_t part = 1; part < parts_; ++part) Add(end - begin, SumsOf(part, workspace) + begin, to + begin);
+      for (int64_t part = std::max<int64_t>(folded_, 1); part < parts_; ++part) {
+        Add(end - begin, SumsOf(arguments, part, workspace) + begin, to + begin);
+      }
     });
   }
 
   const std::vector<KernelPtr> kernels_;
   const std::vector<SlicedArgument> arguments_;
-  const int64_t slices_, parts_;
+  const int64_t slices_, parts_, folded_;
   const int64_t scratch_;
 };
 

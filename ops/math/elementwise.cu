@@ -67,17 +67,30 @@ struct Operand {
   CudaAxes axes;
 };
 
+// How the operands lie beside the output. It is compiled once for each number of operands; what is below, once for each
+// function and type, which are hundreds.
+template <size_t count>
+struct Operands {
+  bool lie_alike;
+  std::array<CudaAxes, count> axes;
+};
+template <size_t... J>
+[[gnu::noinline]] Operands<sizeof...(J)> OperandsOf(const KernelContext& k, std::index_sequence<J...>) {
+  const std::array<BroadcastView, sizeof...(J)> views = {BroadcastView(k.input_type(J), k.output_type(0))...};
+  return {(views[J].contiguous() && ...), {views[J].axes()...}};
+}
+
 template <class F, class T, size_t... J>
-absl::Status Launch(const KernelContext& k, const F& f, std::index_sequence<J...>) {
+absl::Status Launch(const KernelContext& k, const F& f, std::index_sequence<J...> indices) {
   const int64_t n = k.output_type(0).num_elements();
   T* y = k.output<T>(0);
-  const std::array<BroadcastView, sizeof...(J)> views = {BroadcastView(k.input_type(J), k.output_type(0))...};
-  if ((views[J].contiguous() && ...) && AllAligned(y, k.input<T>(J)...)) {
+  const auto operands = OperandsOf(k, indices);
+  if (operands.lie_alike && AllAligned(y, k.input<T>(J)...)) {
     const int64_t threads = std::max<int64_t>(n / kCudaPack<T>, 1);
     return k.cuda()->Launch(MapKernel<F, T, As<At<J>, const T*>...>, ShapeFor(threads), n, f, y, k.input<T>(J)...);
   }
   return k.cuda()->Launch(BroadcastMapKernel<F, T, As<At<J>, Operand<T>>...>, ShapeFor(n), n, f, y,
-                          Operand<T>{k.input<T>(J), views[J].axes()}...);
+                          Operand<T>{k.input<T>(J), operands.axes[J]}...);
 }
 
 }  // namespace

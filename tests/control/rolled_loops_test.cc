@@ -467,8 +467,7 @@ TEST(RolledLoops, TheLastChunkMayBeShorter) {
       CompileOptions options = AsWritten(InDouble(gradients));
       options.loops = LoopRule::kRolled;
       const std::vector<Numbers> kept = Train(text, options, fetched);
-      for (const int64_t chunk : {kSquareRoot, int64_t{1}, int64_t{2}, int64_t{5}, int64_t{6}, int64_t{7}, int64_t{12},
-                                  int64_t{13}, int64_t{14}, int64_t{1000}}) {
+      for (const int64_t chunk : {kSquareRoot, int64_t{1}, int64_t{5}, int64_t{12}, int64_t{13}, int64_t{14}}) {
         SCOPED_TRACE(absl::StrCat("steps first: ", time_first, ", reverse: ", reverse, ", chunks of ", chunk));
         options.loops = LoopRule::kRolled;
         options.recompute_rounds = chunk;

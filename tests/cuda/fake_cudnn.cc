@@ -1,6 +1,7 @@
 #include "tests/cuda/fake_cudnn.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -377,40 +378,105 @@ struct Placed {
   }
 };
 
+// A tensor's numbers, each at its offset, and its axes: images, channels and three spatial ones, of which those that
+// the tensor lacks have one element.
+struct Numbers {
+  std::array<int64_t, 5> dims = {1, 1, 1, 1, 1};
+  std::array<int64_t, 5> strides = {};
+  std::vector<double> values;
+};
+
+Numbers NumbersOf(const Tensor& tensor) {
+  Numbers numbers;
+  const size_t lacking = numbers.dims.size() - tensor.rank();
+  for (size_t i = 0; i < tensor.rank(); ++i) {
+    const size_t axis = i < 2 ? i : i + lacking;
+    numbers.dims[axis] = tensor.dims[i];
+    numbers.strides[axis] = tensor.strides[i];
+  }
+  numbers.values.resize(static_cast<size_t>(tensor.span()));
+  return numbers;
+}
+Numbers Read(const Placed& placed, bool rounds) {
+  Numbers numbers = NumbersOf(*placed.tensor);
+  const DType dtype = TypeOf(placed.tensor->type);
+  for (size_t i = 0; i < numbers.values.size(); ++i) {
+    const double number = NumberAt(placed.data, dtype, static_cast<int64_t>(i));
+    numbers.values[i] = rounds && dtype == DType::kFloat32 ? RoundedToTf32(number) : number;
+  }
+  return numbers;
+}
+
+std::array<int64_t, 3> SpatialOf(const Dims& values, int64_t lacking) {
+  std::array<int64_t, 3> spatial = {lacking, lacking, lacking};
+  std::copy(values.begin(), values.end(), spatial.end() - static_cast<int64_t>(values.size()));
+  return spatial;
+}
+
+// Calls visit(x, w, y) with the offsets of all that are multiplied with each other, or to which such a product is
+// added. Training a network multiplies thousands of millions of numbers, so this is a plain nest of loops.
+template <class Visit>
+void ForEachProduct(const Operation& op, const Numbers& x, const Numbers& w, const Numbers& y, const Visit& visit) {
+  const std::array<int64_t, 3> pad = SpatialOf(op.pad_begin, 0), stride = SpatialOf(op.stride, 1),
+                               dilation = SpatialOf(op.dilation, 1);
+  const int64_t filters = w.dims[0] / (x.dims[1] / w.dims[1]);  // of a group
+  const auto at = [](const Numbers& of, std::array<int64_t, 5> index) {
+    int64_t offset = 0;
+    for (size_t i = 0; i < index.size(); ++i) offset += index[i] * of.strides[i];
+    return offset;
+  };
+  const auto taps = [&](int64_t n, int64_t k, int64_t d, int64_t h, int64_t v) {
+    const int64_t y_at = at(y, {n, k, d, h, v});
+    for (int64_t c = 0; c < w.dims[1]; ++c) {
+      for (int64_t i = 0; i < w.dims[2]; ++i) {
+        const int64_t x_d = d * stride[0] - pad[0] + i * dilation[0];
+        if (x_d < 0 || x_d >= x.dims[2]) continue;
+        for (int64_t j = 0; j < w.dims[3]; ++j) {
+          const int64_t x_h = h * stride[1] - pad[1] + j * dilation[1];
+          if (x_h < 0 || x_h >= x.dims[3]) continue;
+          const int64_t x_row = at(x, {n, k / filters * w.dims[1] + c, x_d, x_h, 0});
+          const int64_t w_row = at(w, {k, c, i, j, 0});
+          for (int64_t l = 0; l < w.dims[4]; ++l) {
+            const int64_t x_w = v * stride[2] - pad[2] + l * dilation[2];
+            if (x_w < 0 || x_w >= x.dims[4]) continue;
+            visit(static_cast<size_t>(x_row + x_w * x.strides[4]), static_cast<size_t>(w_row + l * w.strides[4]),
+                  static_cast<size_t>(y_at));
+          }
+        }
+      }
+    }
+  };
+  for (int64_t n = 0; n < y.dims[0]; ++n) {
+    for (int64_t k = 0; k < y.dims[1]; ++k) {
+      for (int64_t d = 0; d < y.dims[2]; ++d) {
+        for (int64_t h = 0; h < y.dims[3]; ++h) {
+          for (int64_t v = 0; v < y.dims[4]; ++v) taps(n, k, d, h, v);
+        }
+      }
+    }
+  }
+}
+
 void DoConvolution(const Operation& op, const Placed& x, const Placed& w, const Placed& y, bool rounds) {
   const bool to_x = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   const bool to_w = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+  const bool to_y = !to_x && !to_w;
+  Numbers from_x = to_x ? NumbersOf(*x.tensor) : Read(x, rounds);
+  Numbers from_w = to_w ? NumbersOf(*w.tensor) : Read(w, rounds);
+  Numbers from_y = to_y ? NumbersOf(*y.tensor) : Read(y, rounds);
+  double* const xs = from_x.values.data();
+  double* const ws = from_w.values.data();
+  double* const ys = from_y.values.data();
+  if (to_x) {
+    ForEachProduct(op, from_x, from_w, from_y, [=](size_t i, size_t j, size_t k) { xs[i] += ys[k] * ws[j]; });
+  } else if (to_w) {
+    ForEachProduct(op, from_x, from_w, from_y, [=](size_t i, size_t j, size_t k) { ws[j] += xs[i] * ys[k]; });
+  } else {
+    ForEachProduct(op, from_x, from_w, from_y, [=](size_t i, size_t j, size_t k) { ys[k] += xs[i] * ws[j]; });
+  }
   const Placed& result = to_x ? x : to_w ? w : y;
-  const auto value = [&](const Placed& of, const Dims& index) {
-    const double number = of.Get(index);
-    return rounds && of.tensor->type == CUDNN_DATA_FLOAT ? RoundedToTf32(number) : number;
-  };
-  std::map<int64_t, double> sums;  // by where they go
-  ForEachIndex(result.tensor->dims, [&](const Dims& index) { sums[Offset(*result.tensor, index)] = 0; });
-  const Dims& taps = w.tensor->dims;  // [filters, channels in a group, spatial...]
-  const int64_t filters = taps[0] / (x.tensor->dims[1] / taps[1]);
-  Dims window = taps;
-  window[0] = 1;
-  ForEachIndex(y.tensor->dims, [&](const Dims& at) {
-    ForEachIndex(window, [&](const Dims& tap) {
-      Dims in = at;
-      Dims weight = tap;
-      weight[0] = at[1];
-      in[1] = at[1] / filters * taps[1] + tap[1];
-      for (size_t i = 2; i < at.size(); ++i) {
-        in[i] = at[i] * op.stride[i - 2] - op.pad_begin[i - 2] + tap[i] * op.dilation[i - 2];
-        if (in[i] < 0 || in[i] >= x.tensor->dims[i]) return;
-      }
-      if (to_x) {
-        sums[Offset(*x.tensor, in)] += value(y, at) * value(w, weight);
-      } else if (to_w) {
-        sums[Offset(*w.tensor, weight)] += value(x, in) * value(y, at);
-      } else {
-        sums[Offset(*y.tensor, at)] += value(x, in) * value(w, weight);
-      }
-    });
-  });
-  for (const auto& [offset, sum] : sums) PutNumber(result.data, TypeOf(result.tensor->type), offset, sum);
+  const double* const sums = to_x ? xs : to_w ? ws : ys;
+  ForEachIndex(result.tensor->dims, [&](const Dims& index) { result.Put(index, sums[Offset(*result.tensor, index)]); });
 }
 
 double DoOne(const Operation& op, const Dims& index, double x, double b, double t) {

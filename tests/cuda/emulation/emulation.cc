@@ -2,9 +2,11 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -42,10 +44,36 @@ SnugSwitchStack:
 namespace snug::core::cuda::emulation {
 namespace {
 
-std::map<const void*, Binder>& Binders() {
-  static auto* const binders = new std::map<const void*, Binder>;
-  return *binders;
+std::map<const void*, Parameters>& Known() {
+  static auto* const known = new std::map<const void*, Parameters>;
+  return *known;
 }
+
+// The arguments of a launch.
+class Arguments {
+ public:
+  Arguments(const Parameters& parameters, void** given) {
+    size_t size = 0;
+    for (size_t i = 0; i < parameters.count; ++i) {
+      offsets_.push_back(size);
+      size += (parameters.sizes[i] + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment;
+    }
+    bytes_.resize(size);
+    for (size_t i = 0; i < parameters.count; ++i) {
+      std::memcpy(bytes_.data() + offsets_[i], given[i], parameters.sizes[i]);
+    }
+  }
+  std::vector<const void*> pointers() const {
+    std::vector<const void*> pointers;
+    for (const size_t offset : offsets_) pointers.push_back(bytes_.data() + offset);
+    return pointers;
+  }
+
+ private:
+  std::vector<size_t> offsets_;
+  std::vector<std::byte> bytes_;  // operator new aligns them for every argument
+  static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= kArgumentAlignment);
+};
 
 // A stack as AddressSanitizer has to know it before a switch.
 struct Stack {
@@ -120,6 +148,7 @@ class BlockRunner {
     threads_ = threads;
     if (copies_.size() < threads) copies_.resize(threads);
     while (fibers_.size() < threads) fibers_.push_back(std::make_unique<Fiber>(Main));
+    warps_waiting_.assign((threads + kWarpLanes - 1) / kWarpLanes, 0);
     // The first thread shows whether threads of the kernel wait for each other.
     fibers_[0]->state = Fiber::State::kReady;
     Resume(0);
@@ -149,7 +178,7 @@ class BlockRunner {
     Fiber& self = Current();
     self.call = &call;
     self.state = Fiber::State::kInWarp;
-    FinishIfAllAreThere(call, threadIdx.x / kWarpLanes * kWarpLanes);  // then it may go on
+    FinishIfAllAreThere(call, threadIdx.x / kWarpLanes);  // then it may go on
     Leave(self);
   }
 
@@ -193,7 +222,7 @@ class BlockRunner {
   }
 
   static bool MayMeet(const WarpCall& a, const WarpCall& b) {
-    return a.finish == b.finish && a.mask == b.mask && std::strcmp(a.name, b.name) == 0;
+    return a.finish == b.finish && a.mask == b.mask && (a.name == b.name || std::strcmp(a.name, b.name) == 0);
   }
 
   // Says which thread keeps a thread waiting in its warp.
@@ -214,7 +243,10 @@ class BlockRunner {
     return what;
   }
 
-  void FinishIfAllAreThere(const WarpCall& call, unsigned first) {
+  void FinishIfAllAreThere(const WarpCall& call, unsigned warp) {
+    const int awaited = std::popcount(call.mask);
+    if (++warps_waiting_[warp] < awaited) return;  // most threads of a warp find that others are still to come
+    const unsigned first = warp * kWarpLanes;
     const WarpCall* lanes[kWarpLanes] = {};
     for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
       if ((call.mask >> lane & 1) == 0) continue;
@@ -223,6 +255,7 @@ class BlockRunner {
       if (fiber.state != Fiber::State::kInWarp || !MayMeet(*fiber.call, call)) return;
       lanes[lane] = fiber.call;
     }
+    warps_waiting_[warp] -= awaited;
     call.finish(lanes);
     for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
       if (lanes[lane] != nullptr) fibers_[first + lane]->state = Fiber::State::kReady;
@@ -253,10 +286,11 @@ class BlockRunner {
   }
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Copies> copies_;    // by thread
-  unsigned threads_ = 0;          // in the block that runs
-  bool backwards_first_ = false;  // changes from block to block
-  Fiber* current_ = nullptr;      // null: the main stack runs
+  std::vector<Copies> copies_;      // by thread
+  std::vector<int> warps_waiting_;  // by warp: how many threads wait for others of it
+  unsigned threads_ = 0;            // in the block that runs
+  bool backwards_first_ = false;    // changes from block to block
+  Fiber* current_ = nullptr;        // null: the main stack runs
   const Call* call_ = nullptr;
   Execution main_;
   Stack main_stack_;
@@ -264,7 +298,7 @@ class BlockRunner {
 
 }  // namespace
 
-void Know(const void* kernel, Binder binder) { Binders()[kernel] = binder; }
+void Know(const void* kernel, const Parameters& parameters) { Known()[kernel] = parameters; }
 
 Call RunGrid(Call thread, const unsigned (&grid)[3], unsigned threads) {
   return [call = std::move(thread), grid = Index{grid[0], grid[1], grid[2]}, threads] {
@@ -279,9 +313,12 @@ Call RunGrid(Call thread, const unsigned (&grid)[3], unsigned threads) {
 }
 
 Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads, void** arguments) {
-  const auto found = Binders().find(kernel);
-  SNUG_CHECK_MSG(found != Binders().end(), "a kernel that is not emulated");
-  return RunGrid(found->second(kernel, arguments), grid, threads);
+  const auto found = Known().find(kernel);
+  SNUG_CHECK_MSG(found != Known().end(), "a kernel that is not emulated");
+  const auto copied = std::make_shared<const Arguments>(found->second, arguments);
+  return RunGrid(
+      [kernel, call = found->second.call, copied, pointers = copied->pointers()] { call(kernel, pointers.data()); },
+      grid, threads);
 }
 
 void Barrier() { BlockRunner::Get().Barrier(); }

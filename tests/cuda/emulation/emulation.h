@@ -12,9 +12,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 
 #define SNUG_CUDA_EMULATION 1
@@ -29,15 +26,22 @@
 
 namespace snug::core::cuda::emulation {
 
+inline constexpr size_t kArgumentAlignment = 16;
+
 struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
 // Runs one thread of a launch, whose indices have been set, with a copy of what was passed; or runs the whole launch.
 using Call = std::function<void()>;
-using Binder = Call (*)(const void* kernel, void** arguments);
 
-void Know(const void* kernel, Binder binder);
+// What a kernel takes. A launch copies it byte by byte, as CUDA does.
+struct Parameters {
+  const size_t* sizes;
+  size_t count;
+  void (*call)(const void* kernel, const void* const* arguments);
+};
+void Know(const void* kernel, const Parameters& parameters);
 // Returns what calls `thread` for each thread of the grid.
 Call RunGrid(Call thread, const unsigned (&grid)[3], unsigned threads);
 // Returns what runs the whole grid. The arguments are copied now.
@@ -52,17 +56,21 @@ void CopyLater(void* to, const void* from, int bytes, int read);
 void CommitCopies();
 void WaitForCopies(int left);
 
+// There are hundreds of kernels, so what is instantiated for each is little.
+template <class... P, size_t... I>
+void CallWith(const void* kernel, const void* const* arguments, std::index_sequence<I...>) {
+  reinterpret_cast<void (*)(P...)>(const_cast<void*>(kernel))(*static_cast<const P*>(arguments[I])...);
+}
+
 // Tells BindLaunch the kernel's parameters.
 template <class... P>
 void Know(void (*kernel)(P...)) {
-  Know(reinterpret_cast<const void*>(kernel), [](const void* bound, void** arguments) -> Call {
-    const auto copy = [&]<size_t... I>(std::index_sequence<I...>) {
-      return std::make_shared<const std::tuple<P...>>(*static_cast<const P*>(arguments[I])...);
-    }
-    (std::index_sequence_for<P...>());
-    const auto function = reinterpret_cast<void (*)(P...)>(const_cast<void*>(bound));
-    return [function, copy] { std::apply(function, *copy); };
-  });
+  static_assert(((alignof(P) <= kArgumentAlignment) && ...));
+  static constexpr size_t kSizes[] = {sizeof(P)..., 0};
+  Know(reinterpret_cast<const void*>(kernel),
+       {kSizes, sizeof...(P), [](const void* known, const void* const* arguments) {
+          CallWith<P...>(known, arguments, std::index_sequence_for<P...>());
+        }});
 }
 
 }  // namespace snug::core::cuda::emulation

@@ -66,6 +66,9 @@ absl::Status CheckData(const Checker& check, const proto::Data& data) {
   for (int i = 0; i < data.mean_size(); ++i) {
     SNUG_RETURN_IF_ERROR(check.Within("data.mean", data.mean(i), -1e9, 1e9, i));
   }
+  SNUG_RETURN_IF_ERROR(check.Within("data.images.least_area", data.images().least_area(), 0, 1));
+  SNUG_RETURN_IF_ERROR(check.Within("data.images.jitter", data.images().jitter(), 0, 1));
+  SNUG_RETURN_IF_ERROR(check.Within("data.images.hue", data.images().hue(), 0, 0.5));
   SNUG_RETURN_IF_ERROR(check.Within("data.json_lines.by_length", static_cast<double>(data.json_lines().by_length()), 1,
                                     kMostBatchesByLength));
   SNUG_RETURN_IF_ERROR(check.AtLeast("data.digits.samples", data.digits().samples(), 0));

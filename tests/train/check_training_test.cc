@@ -42,6 +42,9 @@ TEST(CheckTraining, NamesWhatDoesNot) {
            {"data { deviation: 0 }", "training.data.deviation"},
            {"data { mean: inf }", "training.data.mean"},
            {"data { crop: -1 }", "training.data.crop"},
+           {"data { images { least_area: 1.5 } }", "training.data.images.least_area"},
+           {"data { images { jitter: -1 } }", "training.data.images.jitter"},
+           {"data { images { hue: 0.6 } }", "training.data.images.hue"},
            {"data { digits { samples: -1 } }", "training.data.digits.samples"},
            {"data { text { window: 0 } }", "training.data.text.window"},
        }) {

@@ -4,7 +4,7 @@
 
 #include "tests/cuda/fake_cublas.h"
 #include "tests/cuda/fake_cuda_table.h"
-#include "tests/cuda/fake_cudnn.h"
+#include "tests/cuda/cudnn/fake_cudnn.h"
 
 namespace snug::core::cuda {
 namespace {

@@ -90,9 +90,14 @@ SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, StridedMatrix<T> a, flo
   constexpr int64_t kSameSet = 4096;  // bytes: lines so far apart share a set of the first-level cache
   if (a.row == 1 && a.col * static_cast<int64_t>(sizeof(T)) % kSameSet == 0) {
     // A line of memory has entries of several strips, and these lines push each other out of the cache. So all strips
-    // take their entries of a line before the next one is read.
+    // take their entries of a line before the next one is read. Each is in another page, so no processor foresees which
+    // comes next: it is asked for.
+    constexpr int64_t kAhead = 16, kOfLine = 64 / static_cast<int64_t>(sizeof(T));
     const int64_t whole = rows / kStrip;
     for (int64_t p = 0; p < depth; ++p) {
+      const T* later = a.data + std::min(p + kAhead, depth - 1) * a.col;
+      for (int64_t l = 0; l < rows; l += kOfLine) __builtin_prefetch(later + l);
+      __builtin_prefetch(later + rows - 1);
       for (int64_t s = 0; s < whole; ++s) {
         const T* from = a.data + p * a.col + s * kStrip;
         float* to = strips + (s * depth + p) * kStrip;

@@ -559,8 +559,9 @@ TEST(RolledLoops, ComputingRoundsAnewTakesLessMemory) {
   const Compiled kept = compile(0), anew = compile(kSquareRoot);
   ASSERT_EQ(anew.loops.size(), 1);
   EXPECT_EQ(anew.loops[0].chunk, 30);
-  // What is stashed are the 4 gates and 2 values of each step, beside a few sequences.
-  EXPECT_LT(5 * anew.planned_bytes(), 2 * kept.planned_bytes());
+  // What is stashed are the 4 gates and 2 values of each step, beside a few sequences. Where all is kept the loop is a
+  // straight line, whose gates lie where the product of all inputs was, and their gradients, too.
+  EXPECT_LT(2 * anew.planned_bytes(), kept.planned_bytes());
   // A prime number of steps takes no more, but for the gradient of weights of a second loop.
   const std::string prime = Lstm(16, 907, 64, /*time_first=*/true);
   const absl::StatusOr<LoadedNetwork> of_prime = LoadNetworkText(prime, "test");

@@ -78,7 +78,7 @@ std::vector<char> CopiedForCaller(const PossibleViews& possible, absl::Span<cons
   }
   const auto is_bound = [&](ValueId value) { return value.valid() && roots.contains(views.RootOf(value)); };
   for (const PossibleViews::View& view : possible.views()) {
-    if (!view.optional) continue;
+    if (!view.optional) continue;  // what writes over parts never writes what is put out there
     const Node& node = graph.node(view.node);
     const std::vector<ValueId>& parts = !view.in_input.empty() ? node.outputs : node.inputs;
     copied[static_cast<size_t>(view.node.index)] = std::any_of(parts.begin(), parts.end(), is_bound) ? 1 : 0;

@@ -39,23 +39,46 @@ class ViewChooser {
   Views Chosen() const { return {possible_, Copied()}; }
 
  private:
+  // A choice of views, and what it costs in the best order that is found quickly.
+  struct Choice {
+    std::vector<char> copied;
+    ViewCost cost;
+  };
+
   std::vector<char> Copied() const {
     const std::vector<char> none = CopiedForCaller(possible_, bound_);
     std::vector<NodeId> optional = possible_.Optional();
-    std::erase_if(optional, [&](NodeId id) { return none[static_cast<size_t>(id.index)] != 0; });
+    std::erase_if(optional, [&](NodeId id) { return none[Index(id)] != 0; });
     if (optional.empty()) return none;
-    std::vector<char> copied = none;
-    for (const NodeId id : optional) copied[static_cast<size_t>(id.index)] = 1;
-    const std::vector<char> all = copied;
+    // A part that is written over has all bytes of the whole for as long as what is written there is needed. So both
+    // are tried, and the simpler one is taken unless the other takes less.
+    Choice best = Best(optional, none, /*over_parts=*/false);
+    if (possible_.AnyOverParts()) {
+      Choice other = Best(optional, none, /*over_parts=*/true);
+      if (!(best.cost <= other.cost)) best = std::move(other);
+    }
+    return std::move(best.copied);
+  }
+
+  // Of views that are at most those which `least` leaves. Without `over_parts` no part is written over.
+  Choice Best(const std::vector<NodeId>& optional, const std::vector<char>& least, bool over_parts) const {
+    std::vector<char> all = possible_.AllCopied(), none = least;
+    if (!over_parts) {
+      for (const PossibleViews::View& view : possible_.views()) {
+        if (!view.over.empty()) none[Index(view.node)] = 1;
+      }
+    }
+    std::vector<char> copied = all;
     ViewCost cost = CostOf(copied);
     // Tries the views one after the other, or several at once where there are very many.
     const size_t at_once = (optional.size() + kMostTries - 1) / kMostTries;
     for (size_t begin = 0; begin < optional.size(); begin += at_once) {
+      const size_t end = std::min(begin + at_once, optional.size());
       std::vector<char> fewer = copied;
-      for (size_t i = begin; i < std::min(begin + at_once, optional.size()); ++i) {
-        fewer[static_cast<size_t>(optional[i].index)] = 0;
-      }
-      Take(std::move(fewer), &copied, &cost);
+      for (size_t i = begin; i < end; ++i) fewer[Index(optional[i])] = 0;
+      std::vector<char> over = fewer;
+      if (over_parts) WriteOver(fewer, over);
+      if (over == fewer || !Take(std::move(over), &copied, &cost)) Take(std::move(fewer), &copied, &cost);
     }
     // Some views only pay together, and what is best in the given order need not be so in the best one. So all and none
     // are compared too, in the best order.
@@ -67,7 +90,16 @@ class ViewChooser {
       copied = *other;
       cost = its;
     }
-    return copied;
+    return {std::move(copied), cost};
+  }
+
+  // Makes nodes write over the parts of all values that are cut by views.
+  void WriteOver(const std::vector<char>& copied, std::vector<char>& over) const {
+    for (const PossibleViews::View& view : possible_.views()) {
+      const bool may = std::any_of(view.over.begin(), view.over.end(),
+                                   [&](const PossibleViews::OverPart& part) { return copied[Index(part.cuts)] == 0; });
+      if (may) over[Index(view.node)] = 0;
+    }
   }
 
   StepTasks TasksWith(const std::vector<char>& copied) const {
@@ -100,12 +132,16 @@ class ViewChooser {
     return given <= found ? given : found;
   }
 
-  void Take(std::vector<char> other, std::vector<char>* copied, ViewCost* cost) const {
+  // Returns whether the other choice costs no more.
+  bool Take(std::vector<char> other, std::vector<char>* copied, ViewCost* cost) const {
     const ViewCost its = CostOf(other);
-    if (!(its <= *cost)) return;
+    if (!(its <= *cost)) return false;
     *cost = its;
     *copied = std::move(other);
+    return true;
   }
+
+  static size_t Index(NodeId id) { return static_cast<size_t>(id.index); }
 
   const Graph& graph_;
   const PossibleViews possible_;

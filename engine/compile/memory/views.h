@@ -14,16 +14,23 @@
 
 namespace snug::core {
 
-// The nodes of a graph that may be views by their types, wherever their values may lie, in program order. Whoever tries
-// many choices of views on one graph finds them once.
+// The nodes of a graph that may be views, or write over parts, by their types, wherever their values may lie, in
+// program order. Whoever tries many choices of views on one graph finds them once.
 class PossibleViews {
  public:
+  // An output that may be written over an input, where that is a part of a larger value.
+  struct OverPart {
+    int output = 0, input = 0;
+    NodeId cuts;  // the view that makes the part
+  };
   struct View {
     NodeId node;
     bool always = false;  // by its op: its outputs are its first input
     // Where each output begins in input 0, or each input in output 0. Empty: they cannot lie there.
     std::vector<int64_t> in_input, in_output;
-    bool optional = false;  // it may be a copy
+    bool optional = false;       // it may be a copy
+    bool put_out = false;        // its output 0 is one of the graph's
+    std::vector<OverPart> over;  // only of a node that is no view
   };
 
   // `alignment` says where values may begin, so that kernels find all of them alike (Device::alignment).
@@ -33,7 +40,8 @@ class PossibleViews {
   const std::vector<View>& views() const { return views_; }
   // Those that may be copies instead.
   std::vector<NodeId> Optional() const;
-  // By node id: 1 for each of these.
+  bool AnyOverParts() const;
+  // By node id: 1 for each that may be a copy, and for each node that may write over a part.
   std::vector<char> AllCopied() const;
 
  private:
@@ -45,9 +53,14 @@ class PossibleViews {
 // op (reshape, flatten, ...), parts that are one range of what they are cut from (slice, split), and parts that are
 // written where the whole needs them (concat). The latter two may be copied instead, because a view keeps all bytes of
 // the value that it lies in.
+//
+// What a node makes of a part in place is written where the part lies, if nobody else reads the part, nor the value
+// that it is cut from. So the rounds of a loop that is unrolled write what they keep over what was made for all of
+// them, and their gradients over that; joined in the same sequence, these lie where the whole is wanted already.
 class Views {
  public:
-  // `copied` says by node id which of the optional views are copies. The graph must outlive this.
+  // `copied` says by node id which of the optional views are copies, and which nodes write over no parts. The graph
+  // must outlive this.
   Views(const PossibleViews& possible, const std::vector<char>& copied);
 
   // Tells whether the node is a view, which runs nothing.
@@ -65,10 +78,13 @@ class Views {
   BytesWithin& within(ValueId value) { return within_[static_cast<size_t>(value.index)]; }
   const BytesWithin& within(ValueId value) const { return within_[static_cast<size_t>(value.index)]; }
   bool LieInInput(const Node& node, const std::vector<int64_t>& offsets);
+  void WriteOver(const Node& node, const PossibleViews::OverPart& over);
   bool LieInOutput(const Node& node, const std::vector<int64_t>& offsets);
+  bool LieWhereInputsAre(const Node& node, const std::vector<int64_t>& offsets);
 
   const Graph& graph_;
   std::vector<char> is_view_;        // indexed by node id
+  std::vector<char> overwritten_;    // indexed by value id: it owns bytes, parts of which are written over
   std::vector<BytesWithin> within_;  // indexed by value id
 };
 
@@ -90,8 +106,8 @@ std::vector<char> CopiedForCaller(const PossibleViews& possible, absl::Span<cons
 
 // Decides which of the values that could be views really are, and which are copied. Chooses the views with which the
 // least possible peak of the given order (GivenOrder) is lowest; of equal choices, the one that keeps fewer bytes for a
-// shorter time. The choice depends on the graph only, so it is the same under every strategy. Values in which an output
-// of the caller's (`bound`) would lie are copied.
+// shorter time. Parts are written over where that takes less still. The choice depends on the graph only, so it is the
+// same under every strategy. Values in which an output of the caller's (`bound`) would lie are copied.
 Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                   int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 

@@ -76,7 +76,7 @@ layer { name: "last" input: "u1" input: "u0" concat { axis: 0 } }
 
 // The same in the rounds of a loop, whose gates lie where the product of all slices was, and their gradients there,
 // too.
-const std::string kRounds = absl::StrCat("batch: 4 ", test::LstmCell(16), R"(
+const std::string kLoopOfRounds = absl::StrCat("batch: 4 ", test::LstmCell(16), R"(
 input { name: "x" shape { dim: [5, 16] } }
 input { name: "zeros" shape { dim: 16 } }
 layer { name: "lstm" input: "x" input: "zeros" input: "zeros" loop { body: "cell" scan { input: "x" }
@@ -177,7 +177,7 @@ layer { name: "last" input: "ab" slice { axis: 1 begin: 8 } }
 }
 
 // Of values that no step needs afterwards, with the layers of `text` in between.
-Compiled CompileForward(const std::string& text, int64_t batch, const std::vector<std::string>& fetch = {}) {
+Compiled CompileOverParts(const std::string& text, int64_t batch, const std::vector<std::string>& fetch = {}) {
   CompileOptions options = OptionsWithoutFusion(batch, {});
   options.training = false;
   options.fetch = fetch;
@@ -197,7 +197,7 @@ layer { name: "bottom" input: "rows:1" relu {} }
 )";
 
 TEST(Views, WhatIsMadeOfPartsInPlaceLiesWhereTheyAre) {
-  const Compiled compiled = CompileForward(
+  const Compiled compiled = CompileOverParts(
       absl::StrCat(kTwoParts, "layer { name: \"all\" input: \"top\" input: \"bottom\" concat { axis: 0 } }\n"), 8);
   for (const char* node : {"rows", "all"}) EXPECT_FALSE(Runs(compiled, node)) << node;
   for (const char* value : {"rows", "top", "bottom", "all"}) {
@@ -210,7 +210,7 @@ TEST(Views, WhatIsMadeOfPartsInPlaceLiesWhereTheyAre) {
 
 TEST(Views, PartsThatOthersReadAreNotWrittenOver) {
   const auto expect_apart = [](const std::string& text, const std::vector<std::string>& fetch = {}) {
-    const Compiled compiled = CompileForward(text, 8, fetch);
+    const Compiled compiled = CompileOverParts(text, 8, fetch);
     EXPECT_FALSE(BufferOf(compiled, "top") == BufferOf(compiled, "rows") &&
                  OffsetOf(compiled, "top") == OffsetOf(compiled, "rows"))
         << text;
@@ -237,14 +237,14 @@ layer { name: "all" input: "top" input: "sum" concat { axis: 0 } }
 }
 
 TEST(Views, PartsInAnotherSequenceAreJoinedByACopy) {
-  const Compiled compiled = CompileForward(
+  const Compiled compiled = CompileOverParts(
       absl::StrCat(kTwoParts, "layer { name: \"all\" input: \"bottom\" input: \"top\" concat { axis: 0 } }\n"), 8);
   EXPECT_TRUE(Runs(compiled, "all") || BufferOf(compiled, "top") != BufferOf(compiled, "a"));
   EXPECT_NE(BufferOf(compiled, "all"), BufferOf(compiled, "a"));
 }
 
 TEST(Views, RoundsWriteWhatTheyKeepOverWhatWasMadeForAll) {
-  const Compiled compiled = CompileText(kRounds, 4, OpRegistry::Builtin());
+  const Compiled compiled = CompileText(kLoopOfRounds, 4, OpRegistry::Builtin());
   const int32_t product = BufferOf(compiled, "lstm/ih");
   for (const char* node : {"lstm/scan0", "lstm/gradient/collect0/rows"}) EXPECT_FALSE(Runs(compiled, node)) << node;
   for (int round = 0; round < 5; ++round) {
@@ -256,7 +256,7 @@ TEST(Views, RoundsWriteWhatTheyKeepOverWhatWasMadeForAll) {
     }
   }
   EXPECT_LT(compiled.executable.memory.total_bytes(),
-            CompileText(kRounds, 4, WithoutRanges()).executable.memory.total_bytes());
+            CompileText(kLoopOfRounds, 4, WithoutRanges()).executable.memory.total_bytes());
 }
 
 // It would keep all of the rest.
@@ -351,12 +351,12 @@ void ExpectSameBitsSideBySide(const std::string& text, int64_t batch, bool every
 
 TEST(Views, TrainingGivesTheSameBits) {
   for (const int64_t batch : {1, 2}) ExpectSameBits(kFeatures, batch, /*every_strategy=*/true);
-  for (const std::string* text : {&kRows, &kOver, &kRounds}) ExpectSameBits(*text, 4, /*every_strategy=*/true);
+  for (const std::string* text : {&kRows, &kOver, &kLoopOfRounds}) ExpectSameBits(*text, 4, /*every_strategy=*/true);
 }
 
 TEST(Views, OnStreamsAndWithoutAPlanTrainingGivesTheSameBits) {
   ExpectSameBitsSideBySide(kFeatures, 1, /*every_policy=*/true);
-  for (const std::string* text : {&kRows, &kOver, &kRounds}) {
+  for (const std::string* text : {&kRows, &kOver, &kLoopOfRounds}) {
     ExpectSameBitsSideBySide(*text, 4, /*every_policy=*/true);
   }
 }
@@ -418,7 +418,7 @@ layer { name: "last" input: "side" input: "whole" add {} }
 
 TEST(Views, KernelsTouchOnlyWhatTheyDeclare) {
   for (const auto& [text, batch] :
-       {std::pair(kFeatures, 1), std::pair(kRows, 4), std::pair(kOver, 4), std::pair(kRounds, 4)}) {
+       {std::pair(kFeatures, 1), std::pair(kRows, 4), std::pair(kOver, 4), std::pair(kLoopOfRounds, 4)}) {
     CompileOptions options = OptionsWithoutFusion(batch, {});
     options.threads = 1;
     absl::StatusOr<Compiled> compiled = TryCompile(text, OpRegistry::Builtin(), options);
@@ -453,7 +453,7 @@ int64_t TotalBytes(const std::string& text, const OpRegistry& registry, int64_t 
 
 TEST(Views, TakeLessMemoryWhereNothingIsShared) {
   for (const auto& [text, batch] :
-       {std::pair(kFeatures, 1), std::pair(kRows, 4), std::pair(kOver, 4), std::pair(kRounds, 4)}) {
+       {std::pair(kFeatures, 1), std::pair(kRows, 4), std::pair(kOver, 4), std::pair(kLoopOfRounds, 4)}) {
     EXPECT_LT(TotalBytes(text, OpRegistry::Builtin(), batch, "none"), TotalBytes(text, WithoutRanges(), batch, "none"))
         << text;
     EXPECT_LE(TotalBytes(text, OpRegistry::Builtin(), batch, "best"), TotalBytes(text, WithoutRanges(), batch, "best"))

@@ -2,9 +2,9 @@
 #include <functional>
 #include <utility>
 
+#include "tests/cuda/cudnn/fake_cudnn.h"
 #include "tests/cuda/fake_cublas.h"
 #include "tests/cuda/fake_cuda_table.h"
-#include "tests/cuda/cudnn/fake_cudnn.h"
 
 namespace snug::core::cuda {
 namespace {

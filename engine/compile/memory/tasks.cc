@@ -259,6 +259,11 @@ class TaskFinder {
       const int32_t buffer = BufferOf(input);
       if (buffer < 0 || BufferOf(output) < 0 || !(graph_.type(input) == graph_.type(output))) continue;
       if (views_.RootOf(output) != output || !OwnsAllOf(buffer, input)) continue;
+      // Another output that is written over the input, as a part of a value, has its bytes already.
+      const bool taken = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId other) {
+        return other.valid() && other != output && BufferOf(other) == buffer;
+      });
+      if (taken) continue;
       const auto reads = std::count_if(node.inputs.begin(), node.inputs.end(),
                                        [&](ValueId other) { return other.valid() && BufferOf(other) == buffer; });
       if (reads == 1) result_.tasks.in_place.push_back({BufferOf(output), buffer});

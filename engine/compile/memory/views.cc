@@ -236,12 +236,12 @@ bool Views::LieInOutput(const Node& node, const std::vector<int64_t>& offsets) {
   return !offsets.empty();
 }
 
-// All inputs lie in one value already, as the whole wants them.
+// All inputs lie in one value already, as the whole wants them, because they were written over its parts.
 bool Views::LieWhereInputsAre(const Node& node, const std::vector<int64_t>& offsets) {
   const ValueId whole = node.outputs[0], root = RootOf(node.inputs[0]);
   const int64_t begin = OffsetOf(node.inputs[0]) - offsets[0];
   if (within(whole).in.valid() || overwritten_[static_cast<size_t>(whole.index)] != 0 || begin < 0 ||
-      !graph_.value(root).producer.valid()) {
+      overwritten_[static_cast<size_t>(root.index)] == 0) {
     return false;
   }
   for (size_t i = 0; i < offsets.size(); ++i) {

@@ -46,7 +46,7 @@ class ViewChooser {
   };
 
   std::vector<char> Copied() const {
-    const std::vector<char> none = CopiedForCaller(possible_, bound_);
+    std::vector<char> none = CopiedForCaller(possible_, bound_);
     std::vector<NodeId> optional = possible_.Optional();
     std::erase_if(optional, [&](NodeId id) { return none[Index(id)] != 0; });
     if (optional.empty()) return none;

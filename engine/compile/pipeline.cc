@@ -51,6 +51,7 @@ absl::Status Observe(const CompileOptions& options, absl::string_view stage, con
 // Runs a pass on a graph and on the bodies of its loops.
 absl::Status RunPass(const Pass& pass, Graph& graph, const OpRegistry& registry) {
   SNUG_RETURN_IF_ERROR(pass.run(graph, registry));
+  if (pass.enters_bodies) return absl::OkStatus();
   for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
     for (std::shared_ptr<const Graph>& subgraph : graph.node(id).subgraphs) {
       Graph body = *subgraph;

@@ -21,13 +21,11 @@ std::unique_ptr<Session> NewSession(const std::string& model, const CompileOptio
   return session.ok() ? *std::move(session) : nullptr;
 }
 
-// Four images of random numbers, which it begins to learn by heart: to the same bits whether its loop is rolled, unless
-// images lie otherwise in a body than in a straight line of bodies.
+// Four images of random numbers, which it begins to learn by heart: to the same bits whether its loop is rolled.
 TEST(ModelsWithControlFlow, ARecurrentResNetLearns) {
   std::vector<double> unrolled;
   for (const LoopRule loops : {LoopRule::kUnrolled, LoopRule::kRolled}) {
-    const std::unique_ptr<Session> session =
-        NewSession("recurrent_resnet", {.batch = 4, .loops = loops, .disabled_passes = {"channels_last"}});
+    const std::unique_ptr<Session> session = NewSession("recurrent_resnet", {.batch = 4, .loops = loops});
     ASSERT_NE(session, nullptr);
     const std::vector<double> losses = Losses(*session, 12);
     EXPECT_NEAR(losses.front(), std::log(10), 1);

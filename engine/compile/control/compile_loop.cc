@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/control/loop_ports.h"
 #include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/pipeline.h"
 #include "memory/strategies.h"
@@ -56,12 +57,6 @@ std::set<ValueId> CapturedOf(const Node& loop, const std::set<ValueId>& values) 
   for (const proto::NormalLoop::Carry& carry : options.carry()) is_another(carry.input());
   for (const proto::NormalLoop::Along& scan : options.scan()) is_another(scan.port());
   return captured;
-}
-
-// Such a body may not run at all, so what it reads is made in it.
-bool IsBodyOfBranch(const Node& loop) {
-  const auto& options = loop.options.Get<proto::NormalLoop>();
-  return options.rounds() == 1 && options.has_only_rounds();
 }
 
 // Feeds the node what the inputs read that its body got behind those that it had.
@@ -137,7 +132,8 @@ absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegi
   inside.keep_derived = false;
   RoundReads reads{.values = CapturedOf(graph.node(loop), around.reads.values)};
   std::vector<ReorderedBefore> reordered;
-  if (!IsBodyOfBranch(graph.node(loop))) reads.before = &reordered;
+  // What a branch reads is made in its body, which may not run at all.
+  if (!IsBodyOfBranch(graph.node(loop).options.Get<proto::NormalLoop>())) reads.before = &reordered;
   Compiled body{.registry = &registry,
                 .device = options.device,
                 .training = false,

@@ -16,6 +16,7 @@ struct Pass {
   absl::string_view name;
   absl::string_view doc;
   PassFunction* run;
+  bool enters_bodies = false;  // it changes the bodies of loops too; otherwise it is run on each, as on any graph
 };
 
 // These are in the order in which they run: on the network whose loops are not unrolled yet, the first of them only if

@@ -97,12 +97,12 @@ const std::string kThreeCarries = R"(carry { input: "x2" output: "y" } carry { i
 
 TEST(VerifyRounds, ARingThatIsOneTooShort) {
   EXPECT_THAT(Said(kSquare, Times(7) + kCarry, [](RolledLoopFaults& loop) { loop.RingOf(2).pop_back(); }),
-              HasSubstr("\"y\" writes value 0 over what it reads"));
+              HasSubstr(R"(over its "round 0, y" at)"));
   const std::string three = absl::StrCat("input: \"a\" input: \"a\" ", Times(7), kThreeCarries);
   EXPECT_THAT(Said(kThree, three, [](RolledLoopFaults& loop) { loop.RingOf(4).pop_back(); }),
-              HasSubstr("\"y\" writes value 0 over what it reads"));
+              HasSubstr(R"(writes "round 3, y" at)"));
   EXPECT_THAT(Said(kThree, three, [](RolledLoopFaults& loop) { loop.RingOf(4).resize(2); }),
-              HasSubstr("carry 1 has been written over when the round ends"));
+              HasSubstr(R"(layer "round 3, y" (matmul): expected "round 0, y" at)"));
 }
 
 // Many rounds are found as few are, without going through them.
@@ -111,7 +111,7 @@ TEST(VerifyRounds, AFaultOfTheLastOfManyRounds) {
   // The last round is to leave the carry in the loop's output, and the one before does.
   EXPECT_THAT(Said(kSquare, Times(kRounds) + kCarry,
                    [](RolledLoopFaults& loop) { loop.RingOf(2).assign(2, loop.RingOf(2)[1]); }),
-              HasSubstr("\"y\" writes value 0 over what it reads"));
+              HasSubstr(R"(over its "round 0, y" at)"));
   constexpr char kTwo[] = R"(input: "x" input: "z" layer { name: "y" input: "$x" input: "$x" matmul {} }
       layer { name: "w" input: "$z" input: "$z" matmul {} } output: "y" output: "w")";
   const std::string two = absl::StrCat("input: \"a\" ", Times(kRounds), kCarry, R"(carry { input: "z" output: "w" })");
@@ -122,7 +122,7 @@ TEST(VerifyRounds, AFaultOfTheLastOfManyRounds) {
                        if (loop.Ring(0)[i] < 0) std::swap(loop.Ring(0)[i], loop.Ring(1)[i]);
                      }
                    }),
-              HasSubstr("is copied over carry"));
+              HasSubstr(R"(but "end, carry 0" lies there)"));
 }
 
 // These rings of 3, 5, 7, 11, 13, 17, 19 and 23 places would turn once in 111 million rounds, and with one line more in
@@ -139,11 +139,12 @@ TEST(VerifyRounds, DelayLinesOfManyLengths) {
                    }),
             "");
   EXPECT_THAT(SaidOf(lines, [](RolledLoopFaults& loop) { loop.Ring(0).resize(2); }),
-              HasSubstr("\"y0\" writes value 0 over what it reads"));
-  EXPECT_THAT(SaidOf(lines, [](RolledLoopFaults& loop) { loop.Ring(11).resize(32); }), HasSubstr("written over"));
+              HasSubstr(R"(over its "round 0, y0" at)"));
+  EXPECT_THAT(SaidOf(lines, [](RolledLoopFaults& loop) { loop.Ring(11).resize(32); }),
+              HasSubstr(R"(layer "round 40, y11" (matmul): expected "round 0, y11")"));
   // Two places of one ring, which meet once in 64 rounds.
   EXPECT_THAT(SaidOf(lines, [](RolledLoopFaults& loop) { loop.Ring(10)[63] = loop.Ring(10)[40]; }),
-              HasSubstr("written over"));
+              HasSubstr(R"(layer "round 76, y10" (matmul): expected "round 40, y10")"));
   // The last rounds leave carries in each other's outputs.
   EXPECT_THAT(SaidOf(lines,
                      [](RolledLoopFaults& loop) {
@@ -157,7 +158,7 @@ TEST(VerifyRounds, DelayLinesOfManyLengths) {
                        ASSERT_EQ(outputs.size(), 2u);
                        std::swap(*outputs[0], *outputs[1]);
                      }),
-              HasSubstr("at the end"));
+              HasSubstr(R"(layer "end, carry )"));
 }
 
 // A turn of one ring is never too long, nor is one that has no end before the loop.
@@ -183,18 +184,23 @@ TEST(VerifyRounds, AWrongPlace) {
     std::vector<int64_t>& ring = loop.RingOf(2);
     return ring[0] >= 0 ? ring[0] : ring[1];
   };
-  EXPECT_THAT(Said(kSquare, loop, [&](RolledLoopFaults& l) { in_workspace(l) = l.table(); }), HasSubstr("where"));
-  EXPECT_THAT(Said(kSquare, loop, [&](RolledLoopFaults& l) { in_workspace(l) += 64; }), HasSubstr("where"));
+  EXPECT_THAT(Said(kSquare, loop, [&](RolledLoopFaults& l) { in_workspace(l) = l.table(); }),
+              HasSubstr("expected a multiple of 64 inside its 192 bytes"));
+  EXPECT_THAT(Said(kSquare, loop, [&](RolledLoopFaults& l) { in_workspace(l) += 64; }),
+              HasSubstr("the table of pointers"));
   EXPECT_THAT(Said(kSquare, loop, [&](RolledLoopFaults& l) { in_workspace(l) = l.workspace() - 64; }),
-              HasSubstr("of a workspace of"));
-  EXPECT_THAT(Said(kSquare, loop, [](RolledLoopFaults& l) { l.workspace() -= 64; }), HasSubstr("of a workspace of"));
+              HasSubstr("expected a multiple of 64 inside its 192 bytes"));
+  EXPECT_THAT(Said(kSquare, loop, [](RolledLoopFaults& l) { l.workspace() -= 64; }),
+              HasSubstr(R"(the table of pointers" lies at bytes 128 to 192 of the step arena: expected)"));
   EXPECT_THAT(Said(kSquare, loop, [&](RolledLoopFaults& l) { in_workspace(l) = -9; }),
-              HasSubstr("lies in output 8, which is no carry of 128 bytes"));
+              HasSubstr("lies in output 8, which is no carry"));
   // Two values in one place.
   constexpr char kTwo[] = R"(input: "x" input: "z" layer { name: "y" input: "$x" input: "$x" matmul {} }
       layer { name: "w" input: "$z" input: "$z" matmul {} } output: "y" output: "w")";
   const std::string two = absl::StrCat("input: \"a\" ", Times(7), kCarry, R"(carry { input: "z" output: "w" })");
-  EXPECT_THAT(Said(kTwo, two, [](RolledLoopFaults& l) { l.Ring(0) = l.Ring(1); }), HasSubstr("written over"));
+  EXPECT_THAT(
+      Said(kTwo, two, [](RolledLoopFaults& l) { l.Ring(0) = l.Ring(1); }),
+      HasSubstr(R"(expected "round 0, y" at bytes 0 to 128 of the caller's buffer "output 1", but "round 0, w" lies)"));
 }
 
 TEST(VerifyRounds, WhatIsCollected) {
@@ -207,14 +213,15 @@ TEST(VerifyRounds, WhatIsCollected) {
                      ASSERT_TRUE(l.IsCollected(0) && l.IsCollected(1));
                      l.CollectLike(1, 0);
                    }),
-              HasSubstr("\"w\" writes value 1 over what it reads"));
+              HasSubstr(R"(over its "round 0, y" at bytes 0 to 128 of the caller's buffer "output 1")"));
 }
 
 // The number of the round, and slices that are copied, lie in the workspace.
 TEST(VerifyRounds, WhatIsReadIsApart) {
   constexpr char kAdd[] = R"(input: "x" input: "s" layer { name: "y" input: "$x" input: "$s" add {} } output: "y")";
   const std::string loop = absl::StrCat("input: \"s\" loop { body: \"body\" scan { input: \"s\" } ", kCarry);
-  EXPECT_THAT(Said(kAdd, loop, [](RolledLoopFaults& l) { l.ScratchOf(1) = l.table(); }), HasSubstr("where"));
+  EXPECT_THAT(Said(kAdd, loop, [](RolledLoopFaults& l) { l.ScratchOf(1) = l.table(); }),
+              HasSubstr("the table of pointers"));
 }
 
 // Where a slice that is carried on is read into, it must stay for as many rounds as it is read in.
@@ -224,8 +231,9 @@ TEST(VerifyRounds, ASliceThatIsCarried) {
   const std::string loop = R"(input: "s" loop { body: "body" scan { input: "s" } carry { input: "before" output: "s" }
       collect { output: "y" })";
   EXPECT_THAT(Said(kBefore, loop, [](RolledLoopFaults& l) { l.RingOf(2).pop_back(); }),
-              HasSubstr("\"y\" reads input 0 of the body, but something else has been written there"));
-  EXPECT_THAT(Said(kBefore, loop, [](RolledLoopFaults& l) { l.RingOf(2)[0] = l.table(); }), HasSubstr("where"));
+              HasSubstr(R"(layer "round 1, y" (sub): expected "round 0, s" at)"));
+  EXPECT_THAT(Said(kBefore, loop, [](RolledLoopFaults& l) { l.RingOf(2)[0] = l.table(); }),
+              HasSubstr("the table of pointers"));
 }
 
 TEST(VerifyRounds, ACarryThatIsOverwrittenEarly) {
@@ -233,14 +241,14 @@ TEST(VerifyRounds, ACarryThatIsOverwrittenEarly) {
   constexpr char kTwoSteps[] = R"(input: "x" layer { name: "p" input: "$x" input: "$x" matmul {} }
       layer { name: "y" input: "p" softmax {} } output: "y")";
   EXPECT_THAT(Said(kTwoSteps, Times(7) + kCarry, [](RolledLoopFaults& l) { l.SwapSteps(0, 1); }),
-              HasSubstr("\"p\" reads input 0 of the body, but something else has been written there"));
+              HasSubstr(R"(layer "round 0, y" (softmax): expected "round 0, p" at)"));
   // In place, as its op allows, but what it reads there is gone.
   constexpr char kThreeSteps[] = R"(input: "x" input: "z" layer { name: "p" input: "$x" input: "$x" matmul {} }
       layer { name: "y" input: "p" softmax {} } layer { name: "w" input: "$z" input: "y" add {} }
       output: "y" output: "w")";
   const std::string two = absl::StrCat("input: \"a\" ", Times(7), kCarry, R"(carry { input: "z" output: "w" })");
   EXPECT_THAT(Said(kThreeSteps, two, [](RolledLoopFaults& l) { l.Reread(2, 0, l.BufferOf(0)); }),
-              HasSubstr("\"w\" reads input 0 of the body, but something else has been written there"));
+              HasSubstr(R"(expected "input 2: z at first" at)"));
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const Compiled& body() const { return *body_; }
   Counts counts() const;
-  // Checks, by going through the rounds, that every Step and every carry finds what it is to read (verify_rounds.cc).
-  // An error is Internal: a bug of ours.
+  // Checks, in the straight line of the rounds, that every Step and every carry finds what it is to read
+  // (verify_rounds.cc). An error is Internal: a bug of ours.
   absl::Status Verify() const;
   // For each carry, between how many buffers it alternates; 0: it is a pointer that is handed on.
   std::vector<int> CarryBuffers() const;
@@ -90,7 +90,7 @@ class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
 
  private:
   friend class RolledLoopFaults;  // of tests: puts things in wrong places
-  class Verifier;
+  class StraightLine;
   enum class Source : uint8_t { kCaptured, kCarry, kSlice, kIndex };
   struct Input {  // of the body
     Source source = Source::kCaptured;

@@ -11,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <unordered_map>
@@ -144,9 +145,7 @@ class Layer {
   dnnl::stream stream_;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   std::array<int64_t, 4> numbers = {0, 0, 0, 1};  // width, length, batch, threads
   bool good = argc == 5 || argc == 6;
   for (int i = 2; good && i < argc; ++i) {
@@ -161,4 +160,16 @@ int main(int argc, char** argv) {
   snug::core::SetThreadsPerOp(static_cast<int>(numbers[3]));
   const bool lstm = kind == "lstm";
   Layer({numbers[0], numbers[1], numbers[2], lstm ? 4 : 3, 4}, lstm).Run();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {  // dnnl::error is one
+    std::fprintf(stderr, "onednn_rnn: %s\n", error.what());
+    return 1;
+  }
 }

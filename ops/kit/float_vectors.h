@@ -98,11 +98,13 @@ SNUG_INLINE void LoadFloatsOfAnyWidth(const T* from, Vector& to) {
 
 template <class Vector, class T>
 SNUG_INLINE void LoadFloats(const T* from, Vector& to) {
-  if constexpr (SNUG_X86_VECTORS && std::is_same_v<T, BFloat16> && sizeof(Vector) >= 32) {
+#if SNUG_X86_VECTORS
+  if constexpr (std::is_same_v<T, BFloat16> && sizeof(Vector) >= 32) {
     internal::LoadExtended<sizeof(Vector)>(from, &to);
-  } else {
-    LoadFloatsOfAnyWidth(from, to);
+    return;
   }
+#endif
+  LoadFloatsOfAnyWidth(from, to);
 }
 
 template <class Vector, class T>
@@ -118,17 +120,19 @@ SNUG_INLINE void StoreFloats(const Vector& from, T* to) {
     const Words nearest = words + (0x7fffU + ((words >> 16) & 1U));
     const Words quiet = words | 0x400000U;  // of NaN
     const Words rounded = from == from ? nearest : quiet;
-    if constexpr (SNUG_X86_VECTORS && sizeof(Vector) == 32) {
+#if SNUG_X86_VECTORS
+    if constexpr (sizeof(Vector) == 32) {
       internal::StoreUpperHalves(&rounded, to);
-    } else {
-      typedef uint16_t Pairs __attribute__((vector_size(sizeof(Vector))));              // NOLINT
-      typedef uint16_t Halves __attribute__((vector_size(kCount * sizeof(uint16_t))));  // NOLINT
-      Pairs pairs;
-      Halves halves;
-      std::memcpy(&pairs, &rounded, sizeof(Vector));
-      internal::TakeUpperHalves(std::make_index_sequence<kCount>(), pairs, halves);
-      std::memcpy(static_cast<void*>(to), &halves, sizeof(Halves));
+      return;
     }
+#endif
+    typedef uint16_t Pairs __attribute__((vector_size(sizeof(Vector))));              // NOLINT
+    typedef uint16_t Halves __attribute__((vector_size(kCount * sizeof(uint16_t))));  // NOLINT
+    Pairs pairs;
+    Halves halves;
+    std::memcpy(&pairs, &rounded, sizeof(Vector));
+    internal::TakeUpperHalves(std::make_index_sequence<kCount>(), pairs, halves);
+    std::memcpy(static_cast<void*>(to), &halves, sizeof(Halves));
   }
 }
 

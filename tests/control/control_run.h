@@ -79,7 +79,7 @@ inline bool HaveSameBits(const Numbers& a, const Numbers& b) {
 inline std::map<std::string, Numbers> RunBothWays(const std::string& text, const std::map<std::string, Numbers>& feeds,
                                                   const std::vector<std::string>& fetched, CompileOptions options) {
   options.loops = LoopRule::kUnrolled;
-  const std::map<std::string, Numbers> unrolled = RunOnce(text, feeds, fetched, options);
+  std::map<std::string, Numbers> unrolled = RunOnce(text, feeds, fetched, options);
   options.loops = LoopRule::kRolled;
   const std::map<std::string, Numbers> rolled = RunOnce(text, feeds, fetched, options);
   for (const std::string& name : fetched) {

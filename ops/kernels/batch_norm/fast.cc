@@ -178,7 +178,8 @@ struct StoringBackwardSums {
   // Makes g what it is once it was stored as a bfloat16.
   template <class F>
   static SNUG_INLINE void Rounded(F& g) {
-    BFloat16 stored[sizeof(F) / sizeof(float)];
+    constexpr size_t kFloatBytes = sizeof(float);
+    BFloat16 stored[sizeof(F) / kFloatBytes];
     Store(g, static_cast<BFloat16*>(stored));
     Load(static_cast<const BFloat16*>(stored), g);
   }

@@ -15,8 +15,6 @@
 namespace snug::core {
 namespace {
 
-using Output = EagerOp::Output;
-
 // PyTorch's integers, labels and indices too, have 8 bytes.
 int64_t TensorBytes(const ValueType& type) {
   return type.num_elements() * (IsFloating(type.dtype) ? SizeOf(type.dtype) : 8);
@@ -68,7 +66,7 @@ class Eager {
   // The nodes that objectives and outputs need, in program order.
   void FindNodes() {
     for (const ValueId objective : graph_.objectives) wanted_[at(objective)] = true;
-    for (const core::Output& output : graph_.outputs) wanted_[at(output.value)] = true;
+    for (const Output& output : graph_.outputs) wanted_[at(output.value)] = true;
     std::vector<NodeId> all = graph_.ProgramOrder();
     for (auto it = all.rbegin(); it != all.rend(); ++it) {
       const Node& node = graph_.node(*it);
@@ -132,7 +130,7 @@ class Eager {
 
   bool IsResult(ValueId id) const {
     return absl::c_linear_search(graph_.objectives, id) ||
-           absl::c_any_of(graph_.outputs, [&](const core::Output& output) { return output.value == id; });
+           absl::c_any_of(graph_.outputs, [&](const Output& output) { return output.value == id; });
   }
 
   // Whether the node may write over the input: nobody else reads it, and whoever made it does not keep it.
@@ -142,13 +140,13 @@ class Eager {
     if (!value.producer.valid() || readers_[at(input)].size() > 1) return false;
     if (value.type.num_elements() != graph_.type(node.outputs[0]).num_elements()) return false;
     const EagerOp& producer = *ops_[static_cast<size_t>(order_.at(value.producer))];
-    if (producer.output == Output::kView) return false;
+    if (producer.output == EagerOp::Output::kView) return false;
     return !needs_gradient(input) || !Holds(producer.outputs_kept, static_cast<size_t>(value.output_index));
   }
 
   int32_t PlaceOutput(const Node& node, const EagerOp& op) {
-    if (op.output == Output::kView) return storage_[at(node.inputs[0])];
-    if (op.output == Output::kInPlace) {
+    if (op.output == EagerOp::Output::kView) return storage_[at(node.inputs[0])];
+    if (op.output == EagerOp::Output::kInPlace) {
       for (const ValueId input : node.inputs) {
         if (MayWriteOver(node, input)) return storage_[at(input)];
       }
@@ -170,7 +168,7 @@ class Eager {
     }
     for (size_t port = 0; port < node.outputs.size(); ++port) {
       const ValueId value = node.outputs[port];
-      const bool first = port == 0 || op.output == Output::kView;
+      const bool first = port == 0 || op.output == EagerOp::Output::kView;
       storage_[at(value)] = first ? output : Take(graph_.value(value).name, TensorBytes(graph_.type(value)));
       if (IsResult(value)) kept_to_end_.push_back(storage_[at(value)]);
     }

@@ -51,11 +51,13 @@ constexpr ParityCase kCases[] = {
 // More of the same, and minutes.
 constexpr ParityCase kCampaignCases[] = {
     {"alexnet", "models/alexnet.pbtxt", true},
+    {"bert_base", "models/bert_base.pbtxt", true},
     {"convnext_tiny", "models/convnext_tiny.pbtxt", true},
     {"dcgan", "models/dcgan.pbtxt", true},
     {"densenet121", "models/densenet121.pbtxt", true},
     {"efficientnet_b0", "models/efficientnet_b0.pbtxt", true},
     {"googlenet", "models/googlenet.pbtxt", true},
+    {"gpt2", "models/gpt2.pbtxt", true},
     {"inception_bn", "models/inception_bn.pbtxt", true},
     {"inception_v3", "models/inception_v3.pbtxt", true},
     {"llama_110m", "models/llama_110m.pbtxt", true},

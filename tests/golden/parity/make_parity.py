@@ -3,7 +3,7 @@
 
     tools/setup --bench && tests/golden/parity/make_parity.py [MODEL...]
 
-llama_110m and xlmr_base take the PyTorch and transformers of pip, in a virtual environment of Python's.
+bert_base, gpt2, llama_110m and xlmr_base take pip's PyTorch and transformers, in a virtual environment of Python's.
 
 Nothing but numbers that cannot be computed is stored. Parameters and data follow from their names, so the test makes
 the same ones (recipes.py). Scales are powers of two, so every number is the same in float32 and in double. A line of a
@@ -101,9 +101,9 @@ MODELS = {
     "xlmr_base": (lambda: networks.XlmRoberta(101), {"tokens": tokens(101, 4, 24)}, {"target": ("uniform", 1.0, (4, 768))},
                   0.03),
     "vit_b16": (lambda: torchvision.models.VisionTransformer(32, 16, 12, 12, 768, 3072), *image(32, 3, 4), 0.003),
-    "gpt2": (lambda: networks.Gpt2(8, 101), {"tokens": tokens(101, 2, 8)}, {"label": tokens(101, 2, 8)}, 0.003),
-    "bert_base": (lambda: networks.BertBase(101), {"tokens": tokens(101, 2, 8), "segments": tokens(2, 2, 8)},
-                  {"label": tokens(101, 2, 8)}, 0.003),
+    "gpt2": (lambda: networks.Gpt2(24, 101), {"tokens": tokens(101, 2, 24)}, {"label": tokens(101, 2, 24)}, 0.003),
+    "bert_base": (lambda: networks.BertBase(101), {"tokens": tokens(101, 2, 24), "segments": tokens(2, 2, 24)},
+                  {"label": tokens(101, 2, 24)}, 0.003),
     "autoencoder": (networks.Autoencoder, {"image": ("uniform", 1.0, (8, 1, 28, 28))}, {}, 0.1),
     "transformer": (lambda: torch_models.Gpt(layers=2, width=48, heads=4, length=24, words=101),
                     {"tokens": ("class", 101, (4, 24))}, {"label": ("class", 101, (4, 24))}, 0.1),
@@ -112,8 +112,8 @@ MODELS = {
 # name: options of layers that differ from the model file's, where that is too large: {layer: {option: numbers}}
 CHANGES = {
     "vit_b16": {"rows": {"dim": [768, 4]}, "class_row": {"after": [4]}, "encoder.pos_embedding": {"dim": [1, 5, 768]}},
-    "gpt2": {"tok": {"entries": [101]}, "pos": {"dim": [8, 768]}, "head": {"units": [101]}},
-    "bert_base": {"tok": {"entries": [101]}, "pos": {"end": [8]}, "head": {"units": [101]}},
+    "gpt2": {"tok": {"entries": [101]}, "pos": {"dim": [24, 768]}, "head": {"units": [101]}},
+    "bert_base": {"tok": {"entries": [101]}, "pos": {"end": [24]}, "head": {"units": [101]}},
     "llama_110m": {"model.embed_tokens": {"entries": [101]}, "lm_head": {"units": [101]},
                    "position_ones": {"dim": [24, 1, 1]}},
     "xlmr_base": {"roberta.embeddings.word_embeddings": {"entries": [101]}, "positions": {"end": [26]}},

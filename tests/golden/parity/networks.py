@@ -1,14 +1,13 @@
 """The networks of models/ that torchvision does not have, in PyTorch, under the names that the model files give. Where
-others than a cross entropy of the outputs is minimised, a network has a `loss_of`. Llama and XLM-R come from pip's
-transformers, in a few of their sizes; they are imported only when they are asked for."""
+others than a cross entropy of the outputs is minimised, a network has a `loss_of`. Llama, XLM-R, GPT-2 and BERT come
+from pip's transformers, in a few of their sizes; they are imported only when they are asked for."""
 
 import math
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-
-import torch_models
+from torch.func import functional_call
 
 
 def attend(q, k, v, heads, causal=False):
@@ -344,44 +343,91 @@ class XlmRoberta(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """GPT-2, with the names of models/gpt2.pbtxt."""
+    """transformers' GPT-2 under the names and shapes of models/gpt2.pbtxt: a dense layer's weights are [outputs, inputs] in
+    the file, and [inputs, outputs] in what computes here."""
+
+    LAYERS = {"ln1": "ln_1", "qkv": "attn.c_attn", "proj": "attn.c_proj", "ln2": "ln_2", "fc1": "mlp.c_fc",
+              "fc2": "mlp.c_proj"}
 
     def __init__(self, length, words, layers=12, width=768, heads=12):
         super().__init__()
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        published = GPT2LMHeadModel(GPT2Config(
+            vocab_size=words, n_positions=length, n_embd=width, n_layer=layers, n_head=heads, resid_pdrop=0,
+            embd_pdrop=0, attn_pdrop=0, bos_token_id=None, eos_token_id=None, attn_implementation="sdpa"))
+        self.published = [published]  # not a part of this module, so its own parameters are not among this one's
         self.tok = nn.Embedding(words, width)
         self.pos = nn.Parameter(torch.zeros(length, width))
         self.layers = layers
         for i in range(layers):
-            self.add_module(f"block{i}", torch_models.Block(width, heads, length))
+            self.add_module(f"block{i}", nn.ModuleDict({
+                "ln1": nn.LayerNorm(width), "qkv": nn.Linear(width, 3 * width), "proj": nn.Linear(width, width),
+                "ln2": nn.LayerNorm(width), "fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width)}))
         self.ln = nn.LayerNorm(width)
 
-    def forward(self, tokens):
-        x = self.tok(tokens) + self.pos
+    def as_published(self):
+        given = {"transformer.wte.weight": self.tok.weight, "transformer.wpe.weight": self.pos}
         for i in range(self.layers):
-            x = getattr(self, f"block{i}")(x)
-        return F.linear(self.ln(x), self.tok.weight)
+            block = getattr(self, f"block{i}")
+            for layer, theirs in self.LAYERS.items():
+                given[f"transformer.h.{i}.{theirs}.weight"] = block[layer].weight.t()  # a layer norm's is as it was
+                given[f"transformer.h.{i}.{theirs}.bias"] = block[layer].bias
+        return given | {"transformer.ln_f.weight": self.ln.weight, "transformer.ln_f.bias": self.ln.bias}
+
+    def forward(self, tokens):
+        arguments = {"input_ids": tokens, "use_cache": False}
+        return functional_call(self.published[0], self.as_published(), (), arguments, strict=True).logits
 
 
 class BertBase(nn.Module):
-    """BERT that names words, with the names of models/bert_base.pbtxt."""
+    """transformers' BERT for masked words under the names of models/bert_base.pbtxt, where one dense layer makes queries,
+    keys and values; every word is asked for, as none of them is masked."""
+
+    LAYERS = {"proj": "attention.output.dense", "ln1": "attention.output.LayerNorm", "fc1": "intermediate.dense",
+              "fc2": "output.dense", "ln2": "output.LayerNorm"}
 
     def __init__(self, words, layers=12, width=768, heads=12):
         super().__init__()
+        from transformers import BertConfig, BertForMaskedLM
+
+        published = BertForMaskedLM(BertConfig(
+            vocab_size=words, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+            intermediate_size=4 * width, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+            attn_implementation="sdpa"))
+        published.bert.embeddings.word_embeddings.padding_idx = None  # every sample fills its row
+        self.published = [published]  # not a part of this module, so its own parameters are not among this one's
         self.tok, self.seg = nn.Embedding(words, width), nn.Embedding(2, width)
         self.positions = nn.Parameter(torch.zeros(512, width))
-        self.embed = nn.LayerNorm(width, 1e-12)
+        self.embed = nn.LayerNorm(width)
         self.layers = layers
         for i in range(layers):
-            self.add_module(f"block{i}", torch_models.BertBlock(width, heads))
-        self.transform, self.ln = nn.Linear(width, width), nn.LayerNorm(width, 1e-12)
+            self.add_module(f"block{i}", nn.ModuleDict({
+                "qkv": nn.Linear(width, 3 * width), "proj": nn.Linear(width, width), "ln1": nn.LayerNorm(width),
+                "fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width), "ln2": nn.LayerNorm(width)}))
+        self.transform, self.ln = nn.Linear(width, width), nn.LayerNorm(width)
         self.head = nn.Linear(width, words)
         self.head.weight = self.tok.weight
 
-    def forward(self, tokens, segments):
-        x = self.embed(self.tok(tokens) + self.seg(segments) + self.positions[:tokens.shape[1]])
+    def as_published(self):
+        tables = {"word": self.tok.weight, "token_type": self.seg.weight, "position": self.positions}
+        given = {f"bert.embeddings.{table}_embeddings.weight": rows for table, rows in tables.items()}
+        layers = {"bert.embeddings.LayerNorm": self.embed, "cls.predictions.transform.dense": self.transform,
+                  "cls.predictions.transform.LayerNorm": self.ln}
         for i in range(self.layers):
-            x = getattr(self, f"block{i}")(x)
-        return self.head(self.ln(F.gelu(self.transform(x))))
+            block = getattr(self, f"block{i}")
+            layers |= {f"bert.encoder.layer.{i}.{theirs}": block[layer] for layer, theirs in self.LAYERS.items()}
+            for kind in ("weight", "bias"):
+                parts = getattr(block["qkv"], kind).chunk(3)
+                for part, rows in zip(("query", "key", "value"), parts, strict=True):
+                    given[f"bert.encoder.layer.{i}.attention.self.{part}.{kind}"] = rows
+        for name, layer in layers.items():
+            given |= {name + ".weight": layer.weight, name + ".bias": layer.bias}
+        return given | {"cls.predictions.bias": self.head.bias} | dict(self.published[0].named_buffers())
+
+    def forward(self, tokens, segments):
+        arguments = {"input_ids": tokens, "token_type_ids": segments}
+        return functional_call(self.published[0], self.as_published(), (), arguments, strict=True).logits
 
 
 class Autoencoder(nn.Module):

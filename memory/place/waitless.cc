@@ -44,7 +44,7 @@ class WaitlessProblem {
     SNUG_ASSIGN_OR_RETURN(const PartialOrder order, PartialOrder::Create(tasks.size(), edges));
     WaitlessProblem made;
     made.roots_ = Roots(tasks, order);
-    made.Fill(tasks, std::move(edges));
+    made.Fill(tasks, FirstOf(streams), std::move(edges));
     return made;
   }
 
@@ -57,7 +57,15 @@ class WaitlessProblem {
   }
 
  private:
-  void Fill(const Tasks& tasks, std::vector<Edge> edges) {
+  static std::vector<int32_t> FirstOf(const std::vector<std::vector<int32_t>>& streams) {
+    std::vector<int32_t> first;
+    for (const std::vector<int32_t>& stream : streams) {
+      if (!stream.empty()) first.push_back(stream.front());
+    }
+    return first;
+  }
+
+  void Fill(const Tasks& tasks, const std::vector<int32_t>& first, std::vector<Edge> edges) {
     // Feeding and fetching are two more tasks, before and after all others.
     const int32_t feed = tasks.size(), fetch = tasks.size() + 1;
     for (int32_t t = 0; t < tasks.size(); ++t) {
@@ -82,7 +90,10 @@ class WaitlessProblem {
       tails.insert(tails.end(), value.readers.begin(), value.readers.end());
       if (value.producer >= 0) tails.push_back(value.producer);
       if (value.resident || value.fetched) tails.push_back(fetch);
-      if (tails.empty()) tails.push_back(feed);
+      if (tails.empty()) {  // nobody reads it: it lives while the first task runs (LifetimesOf), whichever that is
+        tails = first;
+        tails.push_back(feed);
+      }
     }
   }
 

@@ -40,6 +40,26 @@ TEST(Waitless, NobodyWaitsForBytes) {
   EXPECT_LT(waitless, ancestors);
 }
 
+// An input is there before the first task. Where nobody reads it, its bytes are still its own while that one runs.
+TEST(Waitless, PlansKeepTheLifetimesOfAnOrder) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    Tasks tasks = RandomTasks(random, 2 + static_cast<int32_t>(random() % 12));
+    for (uint32_t inputs = random() % 4; inputs > 0; --inputs) {
+      TaskValue input{.name = "input", .size_bytes = static_cast<int64_t>(64 * (1 + random() % 12))};
+      if (random() % 2 == 0) input.readers.push_back(static_cast<int32_t>(random() % tasks.names.size()));
+      tasks.values.push_back(input);
+    }
+    const TaskOrder order = PartialOrder::Create(tasks.size(), PrecedenceOf(tasks))->sequence();
+    const StreamSchedule schedule = DataOnly(tasks, order, 1 + static_cast<int>(random() % 4), random);
+    const absl::StatusOr<Placement> placed = PlaceWaitless(tasks, schedule.streams, {.work_limit = 20000});
+    ASSERT_TRUE(placed.ok()) << placed.status().message();
+    const absl::Status verified = Verify(LifetimesOf(tasks, order), placed->plan);
+    ASSERT_TRUE(verified.ok()) << verified.message();
+  }
+}
+
 TEST(Waitless, OneStreamSharesAsOne) {
   // a -> b -> c in a row on one stream: two buffers are enough; on two streams without need of each other, they are
   // not.

@@ -71,11 +71,22 @@ GuardedMemory::GuardedMemory(const Executable& executable, const ArenaBytes& are
   const MemoryPlan& plan = executable.memory;
   AddBlocks(Arena::kState, plan.state_problem, plan.state_plan, arenas.state);
   AddBlocks(Arena::kStep, plan.step.problem, plan.step.placement.plan, arenas.step);
+  // An access to a part of a buffer names all of it, rounded up to its alignment. Where the bytes end that kernels may
+  // touch is known by the types of values.
+  const auto reach = [this](const Slot& slot, int64_t bytes) {
+    const bool ours = slot.arena == Arena::kState || slot.arena == Arena::kStep;
+    if (!ours || slot.offset < 0 || bytes == 0) return;
+    const Region region = {static_cast<int32_t>(slot.arena), slot.offset, slot.offset + bytes};
+    GuardedBlock& block = blocks_[BlockOf(region)];
+    block.data_end = std::max(block.data_end, arenas_[static_cast<size_t>(slot.arena)].begin + region.end);
+  };
   for (const Step& step : executable.steps) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) reach(step.inputs[i], step.types.inputs[i].size_bytes());
+    for (size_t i = 0; i < step.outputs.size(); ++i) reach(step.outputs[i], step.types.outputs[i].size_bytes());
     for (const Access& access : step.accesses) {
-      if (access.region.begin == access.region.end) continue;
-      GuardedBlock& block = blocks_[BlockOf(access.region)];
-      block.data_end = std::max(block.data_end, block.data + (access.region.end - access.region.begin));
+      const Region& region = access.region;
+      if (region.arena != static_cast<int32_t>(step.workspace.arena) || region.begin != step.workspace.offset) continue;
+      reach(step.workspace, region.end - region.begin);
     }
   }
   for (GuardedBlock& block : blocks_) {  // no Step touches these, but they may be fetched whole

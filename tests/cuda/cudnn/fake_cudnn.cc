@@ -27,7 +27,7 @@ cudnnStatus_t FinishGraph(Descriptor& d) {
   const auto parts = Values<cudnnBackendDescriptor_t>(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
   if (!parts.has_value() || parts->empty()) return CUDNN_STATUS_BAD_PARAM;
   auto program = std::make_shared<Program>();
-  for (cudnnBackendDescriptor_t const part : *parts) {
+  for (const auto& part : *parts) {
     const auto& operation = *static_cast<const Descriptor*>(part);
     if (!operation.finished) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
     program->operations.push_back(*OperationOf(operation));

@@ -228,7 +228,7 @@ class BlockRunner {
   // Says which thread keeps a thread waiting in its warp.
   std::string WhyStuck(unsigned i) const {
     const WarpCall& call = *fibers_[i]->call;
-    const std::string what = absl::StrCat(call.name, ": thread ", i, " waits for thread ");
+    std::string what = absl::StrCat(call.name, ": thread ", i, " waits for thread ");
     for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
       if ((call.mask >> lane & 1) == 0) continue;
       const unsigned other = i / kWarpLanes * kWarpLanes + lane;

@@ -77,6 +77,17 @@ layer { name: "last" input: "u1" input: "u0" concat { axis: 0 } }
 )",
                                        kHead);
 
+// Parts that end where the whole does, which is no multiple of 64 bytes.
+const std::string kOdd = absl::StrCat(kInputs, R"(
+layer { name: "a" input: "x" dense { units: 37 } }
+layer { name: "ra" input: "a" tanh {} }
+layer { name: "head" input: "ra" slice { axis: 1 begin: 0 end: 32 } }
+layer { name: "tail" input: "ra" slice { axis: 1 begin: 32 end: 37 } }
+layer { name: "b" input: "tail" dense { units: 32 } }
+layer { name: "last" input: "head" input: "b" add {} }
+)",
+                                      kHead);
+
 TEST(Views, PartsAndJoinsOfOneSampleLieInOneBuffer) {
   const Compiled compiled = CompileText(kFeatures, 1, OpRegistry::Builtin());
   for (const char* node : {"ab", "abc", "parts", "cut"}) EXPECT_FALSE(Runs(compiled, node)) << node;
@@ -205,8 +216,8 @@ layer { name: "last" input: "side" input: "whole" add {} }
 }
 
 TEST(Views, KernelsTouchOnlyWhatTheyDeclare) {
-  for (const auto& [text, batch] :
-       {std::pair(kFeatures, 1), std::pair(kRows, 4), std::pair(kOver, 4), std::pair(kLoopOfRounds, 4)}) {
+  for (const auto& [text, batch] : {std::pair(kFeatures, 1), std::pair(kRows, 4), std::pair(kOver, 4),
+                                    std::pair(kOdd, 1), std::pair(kLoopOfRounds, 4)}) {
     CompileOptions options = OptionsWithoutFusion(batch, {});
     options.threads = 1;
     absl::StatusOr<Compiled> compiled = TryCompile(text, OpRegistry::Builtin(), options);

@@ -46,7 +46,7 @@ void CompileFlags::AddTo(Flags& flags) {
       "loops", &loops,
       "which loops stay one node, whose body is compiled once: by-size (default; those with more than 2000 nodes in "
       "all their rounds, and those that compute rounds anew), rolled (all; on the CPU only) or unrolled (none, as "
-      "always on a GPU); the bits are the same");
+      "always on a GPU); the bits are the same, with few exceptions (docs/model_files.md)");
   flags.Add(
       "recompute-rounds", &recompute_rounds,
       "of loops that are trained and stay one node: keeps for gradients what is carried, every so many rounds, and "

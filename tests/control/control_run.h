@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/compile/pipeline.h"
@@ -64,6 +65,26 @@ inline std::map<std::string, Numbers> RunOnce(const std::string& text, const std
     const absl::StatusOr<Numbers> values = (*session)->Fetch(name);
     EXPECT_TRUE(values.ok()) << values.status().message();
     if (values.ok()) found[name] = *values;
+  }
+  return found;
+}
+
+// Trains for two steps on random numbers, but for these feeds, and returns what both computed of what is fetched, one
+// after the other.
+inline std::vector<Numbers> TrainTwoSteps(const std::string& text, CompileOptions options,
+                                          const std::vector<std::string>& fetched,
+                                          std::optional<ExecutorKind> engine = std::nullopt,
+                                          const std::map<std::string, Numbers>& feeds = {}) {
+  std::vector<Numbers> found;
+  const auto session = MakeUnfed(text, std::move(options), engine);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return found;
+  EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
+  for (const auto& [name, values] : feeds) EXPECT_TRUE((*session)->Feed(name, values).ok()) << name;
+  for (int step = 0; step < 2; ++step) {
+    const absl::Status run = (*session)->Run();
+    EXPECT_TRUE(run.ok()) << run.message();
+    for (const std::string& name : fetched) found.push_back(*(*session)->Fetch(name));
   }
   return found;
 }

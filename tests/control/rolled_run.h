@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,23 +48,6 @@ inline std::string Lstm(int batch, int length, int units, bool time_first) {
                               ? absl::StrCat("no_batch: true shape { dim: [", length, ", ", batch, ", ", units, "] }")
                               : absl::StrCat("shape { dim: [", length, ", ", units, "] }"),
                           units, time_first ? "axis: 0" : "");
-}
-
-// Returns what both steps computed of what is fetched, one after the other.
-inline std::vector<Numbers> TrainTwoSteps(const std::string& text, CompileOptions options,
-                                          const std::vector<std::string>& fetched,
-                                          std::optional<ExecutorKind> engine = std::nullopt) {
-  std::vector<Numbers> found;
-  auto session = MakeUnfed(text, std::move(options), engine);
-  EXPECT_TRUE(session.ok()) << session.status().message();
-  if (!session.ok()) return found;
-  EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
-  for (int step = 0; step < 2; ++step) {
-    const absl::Status run = (*session)->Run();
-    EXPECT_TRUE(run.ok()) << run.message();
-    for (const std::string& name : fetched) found.push_back(*(*session)->Fetch(name));
-  }
-  return found;
 }
 
 }  // namespace snug::core::test

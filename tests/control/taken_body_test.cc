@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/compile/control/loop_report.h"
@@ -51,18 +52,7 @@ constexpr char kThreeBodies[] = R"(
 
 std::vector<Numbers> TrainTwice(CompileOptions options, double which, const std::vector<std::string>& fetched,
                                 std::optional<ExecutorKind> engine = std::nullopt) {
-  std::vector<Numbers> found;
-  auto session = MakeUnfed(kThreeBodies, std::move(options), engine);
-  EXPECT_TRUE(session.ok()) << session.status().message();
-  if (!session.ok()) return found;
-  EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
-  EXPECT_TRUE((*session)->Feed("which", {which}).ok());
-  for (int step = 0; step < 2; ++step) {
-    const absl::Status run = (*session)->Run();
-    EXPECT_TRUE(run.ok()) << run.message();
-    for (const std::string& name : fetched) found.push_back(*(*session)->Fetch(name));
-  }
-  return found;
+  return TrainTwoSteps(kThreeBodies, std::move(options), fetched, engine, {{"which", {which}}});
 }
 
 TEST(TakenBody, HasTheBitsOfAChoiceAmongAll) {

@@ -1,12 +1,14 @@
 // What all rounds of a loop read in another layout, above all weights in panels: it is made once, before the loop,
 // whether rounds are a straight line, a body that is compiled once, loops in loops, or computed anew, with the same
 // bits.
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_replace.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/compile/control/rolled_loop.h"
@@ -181,18 +183,9 @@ TEST(RoundWeights, AreReadAsTheyAreInDoubleAndByPlainKernels) {
 std::vector<Numbers> Train(const std::string& text, const std::vector<std::string>& gradients, CompileOptions options,
                            std::optional<ExecutorKind> engine = std::nullopt) {
   options.gradients = gradients;
-  std::vector<Numbers> found;
-  const auto session = MakeUnfed(text, options, engine);
-  EXPECT_TRUE(session.ok()) << session.status().message();
-  if (!session.ok()) return found;
-  EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
-  for (int step = 0; step < 2; ++step) {
-    const absl::Status run = (*session)->Run();
-    EXPECT_TRUE(run.ok()) << run.message();
-    found.push_back(*(*session)->Fetch("loss"));
-    for (const std::string& name : gradients) found.push_back(*(*session)->Fetch("d(" + name + ")"));
-  }
-  return found;
+  std::vector<std::string> fetched = {"loss"};
+  for (const std::string& name : gradients) fetched.push_back(absl::StrCat("d(", name, ")"));
+  return TrainTwoSteps(text, std::move(options), fetched, engine);
 }
 
 TEST(RoundWeights, HaveTheBitsOfAStraightLine) {

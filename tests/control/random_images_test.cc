@@ -1,6 +1,7 @@
 // Random bodies of layers that want images channels-last, that take them as they are, and that know plain ones only, in
-// loops inside loops: rolled or not, values and gradients have the same bits. There are no norms: they add up in
-// another sequence where an image lies otherwise, which it may do in the last round of a straight line.
+// loops inside loops: rolled or not, values and gradients have the same bits. There are no norms, and kernels are
+// plain: what adds up over an image does so in another sequence where it lies otherwise, as it may in some rounds of a
+// straight line (docs/decisions.md).
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>

@@ -77,7 +77,8 @@ absl::Span<const Pass> WholePasses() {
       {"join_slices", "the gradients of a value's slices are joined, not padded with zeros and added", JoinSlices},
       {"fuse_batch_norm", "batch norm (+ add) + relu or relu6, forward and backward, in one sweep", FuseBatchNorm},
       {"fuse_activation", "convolution or dense + activation in one sweep", FuseActivation},
-      {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts, true},
+      {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts,
+       /*enters_bodies=*/true},
       {"narrow_gradients", "updates read bfloat16 gradients, not float32 copies of them", NarrowGradients},
       {"dead_code_again", "what the other passes left without readers goes", RemoveDeadCode},
   };

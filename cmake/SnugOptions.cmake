@@ -33,6 +33,9 @@ if(SNUG_WERROR)
   snug_cxx_options(-Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # From -O2 on it contracts multiplications with additions. At -O1 it has to as well: loops and their ends would
+  # otherwise have other last bits, and so would one thread and two.
+  snug_cxx_options($<$<CONFIG:Debug>:-fexpensive-optimizations>)
   # GCC 12 reports overflows inside std::vector and std::string that are not there (GCC bugs 105329, 105651).
   snug_cxx_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-psabi)
 else()

@@ -35,9 +35,10 @@ proto::Optimizer DefaultOptimizer() {
   return optimizer;
 }
 
-// The loops that are to be unrolled, and updates.
+// The sequence of long sums, the loops that are to be unrolled, and updates.
 absl::Status AddStep(Front& front, const OpRegistry& registry, const proto::Optimizer& optimizer,
                      const CompileOptions& options) {
+  SNUG_RETURN_IF_ERROR(RunPasses(front.imported.graph, registry, SequencePasses(), 31, options));
   SNUG_RETURN_IF_ERROR(UnrollAll(front, registry, options));
   SNUG_RETURN_IF_ERROR(AddUpdates(front.imported, registry, optimizer, front.gradients,
                                   {.gradient_norm = options.gradient_norm,
@@ -90,6 +91,7 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : CellPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : SequencePasses()) names.emplace_back(pass.name);
   for (const Pass& pass : GradientPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : ProcessorPasses()) names.emplace_back(pass.name);

@@ -243,25 +243,10 @@ dnnl::primitive_attr AttributesWith(Activation activation, bool adds_to_destinat
   dnnl::post_ops after;
   if (adds_to_destination) after.append_sum(1.0F);
   attributes.set_post_ops(after);
-  dnnl::algorithm algorithm = dnnl::algorithm::undef;
-  float beta = 0;
-  switch (activation) {
-    case Activation::kIdentity:
-      return attributes;
-    case Activation::kRelu:
-      algorithm = dnnl::algorithm::eltwise_relu;
-      break;
-    case Activation::kRelu6:
-      algorithm = dnnl::algorithm::eltwise_clip;
-      beta = 6;
-      break;
-    case Activation::kSigmoid:
-      algorithm = dnnl::algorithm::eltwise_logistic;
-      break;
-    case Activation::kTanh:
-      algorithm = dnnl::algorithm::eltwise_tanh;
-      break;
-  }
+  if (activation != Activation::kRelu && activation != Activation::kRelu6) return attributes;
+  const bool bounded = activation == Activation::kRelu6;
+  const auto algorithm = bounded ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu;
+  const float beta = bounded ? 6.0F : 0.0F;
 #if DNNL_VERSION_MAJOR >= 3
   after.append_eltwise(algorithm, /*alpha=*/0.0F, beta);
 #else

@@ -17,6 +17,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/activation/in_place.h"
 #include "ops/kernels/conv/cuda.h"
 #include "ops/kernels/conv/cuda_depthwise.h"
 #include "ops/kernels/conv/onednn_row.h"
@@ -166,8 +167,8 @@ absl::Status PlainForward(const KernelContext& k, Activation activation) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* bias = k.has_input(2) ? k.input<T>(2) : nullptr;
-    PlainConv(k.threads(), g, k.input_type(0), k.output_type(0), k.input<T>(0), k.input<T>(1), bias, k.output<T>(0),
-              [activation](Accumulator<T> x) { return Activate(activation, x); });
+    PlainConv(k.threads(), g, k.input_type(0), k.output_type(0), k.input<T>(0), k.input<T>(1), bias, k.output<T>(0));
+    ActivateInPlace(k.threads(), k.output_type(0).num_elements(), activation, k.output<T>(0));
     return absl::OkStatus();
   });
 }

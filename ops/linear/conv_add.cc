@@ -11,6 +11,7 @@
 #include "ops/activation.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/activation/in_place.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kit/dispatch.h"
 #include "ops/op_def.h"
@@ -65,11 +66,11 @@ absl::Status RunPlain(const KernelContext& k) {
     // The sums have a place of their own, so y may be the shortcut.
     T* sums = k.workspace<T>();
     PlainConv(k.threads(), GeometryOf(k.types()), k.input_type(kX), k.output_type(0), k.input<T>(kX),
-              k.input<T>(kWeight), k.has_input(kBias) ? k.input<T>(kBias) : nullptr, sums, [](Acc v) { return v; });
-    const Activation activation = ActivationOf(k.types());
-    for (int64_t i = 0; i < k.output_type(0).num_elements(); ++i) {
-      y[i] = static_cast<T>(Activate(activation, static_cast<Acc>(sums[i]) + static_cast<Acc>(shortcut[i])));
-    }
+              k.input<T>(kWeight), k.has_input(kBias) ? k.input<T>(kBias) : nullptr, sums);
+    const int64_t count = k.output_type(0).num_elements();
+    for (int64_t i = 0; i < count; ++i)
+      y[i] = static_cast<T>(static_cast<Acc>(sums[i]) + static_cast<Acc>(shortcut[i]));
+    ActivateInPlace(k.threads(), count, ActivationOf(k.types()), y);
     return absl::OkStatus();
   });
 }

@@ -10,6 +10,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/activation/in_place.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kit/dispatch.h"
 #include "ops/op_def.h"
@@ -104,8 +105,8 @@ absl::Status RunPlain(const KernelContext& k) {
     const auto convolve = [&](const DepthwiseBlock::Part& part, const ValueType& from, const ValueType& to, const T* x,
                               int weight, T* y) {
       const T* bias = k.has_input(weight + 1) ? k.input<T>(weight + 1) : nullptr;
-      PlainConv(k.threads(), part.geometry, from, to, x, k.input<T>(weight), bias, y,
-                [&](Accumulator<T> v) { return Activate(part.activation, v); });
+      PlainConv(k.threads(), part.geometry, from, to, x, k.input<T>(weight), bias, y);
+      ActivateInPlace(k.threads(), to.num_elements(), part.activation, y);
     };
     const T* x = k.input<T>(kX);
     T* after = k.workspace<T>();

@@ -169,7 +169,9 @@ class RandomImages {
 };
 
 TEST(RandomImages, HaveTheSameBitsInRolledLoops) {
-  for (unsigned seed = 1; seed <= 60; ++seed) {
+  std::vector<unsigned> seeds = {1395, 1807, 2140, 2317, 2580};  // rounds of a straight line, fused, had other ones
+  for (unsigned seed = 1; seed <= 60; ++seed) seeds.push_back(seed);
+  for (const unsigned seed : seeds) {
     const RandomImages network(seed);
     SCOPED_TRACE(absl::StrCat("seed ", seed, ":\n", network.text()));
     std::map<std::string, Numbers> feeds;

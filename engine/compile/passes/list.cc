@@ -7,7 +7,7 @@ PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells
     FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
     GateFromOutput, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossWithGradient,
     MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps,
-    RemoveDeadCode, StackWeightGradients, SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
+    RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
 
 absl::Span<const Pass> LoopPasses() {
   static constexpr Pass kPasses[] = {
@@ -43,6 +43,13 @@ absl::Span<const Pass> KeepingPasses() {
   static constexpr Pass kPasses[] = {
       {"fold_batch_norm", "batch norm of running statistics goes into the weights of the layer before it",
        FoldBatchNorm},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> SequencePasses() {
+  static constexpr Pass kPasses[] = {
+      {"sequence_sums", "sums of many terms take them in the sequence in which they are made", SequenceSums},
   };
   return kPasses;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "ops/kernels/activation/onednn_activated.h"
 #include "ops/kit/onednn_internal.h"
 
 namespace snug::core::onednn {
@@ -134,8 +135,8 @@ absl::StatusOr<std::vector<std::string>> Implementations(const ConvSpec& spec, c
 }
 
 template <class Primitive, class PrimitiveDesc>
-absl::StatusOr<ConvKernel> Finish(const ConvSpec& spec, PrimitiveDesc pd, const memory::desc& weights,
-                                  const std::vector<Argument>& arguments) {
+ConvKernel Finish(const ConvSpec& spec, PrimitiveDesc pd, const memory::desc& weights,
+                  const std::vector<Argument>& arguments) {
   ConvKernel result;
   result.weights = LayoutOf(weights);
   if (result.weights == spec.w.layout) {
@@ -164,7 +165,9 @@ absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
     std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, described.pd.weights_desc()}};
     if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, p.bias});
     arguments.push_back({DNNL_ARG_DST, p.y});
-    return Finish<dnnl::convolution_forward>(spec, described.pd, described.pd.weights_desc(), arguments);
+    ConvKernel conv = Finish<dnnl::convolution_forward>(spec, described.pd, described.pd.weights_desc(), arguments);
+    conv.kernel = Activated(std::move(conv.kernel), spec.activation, spec.y.dtype, spec.y.num_elements(), spec.threads);
+    return conv;
   });
 }
 

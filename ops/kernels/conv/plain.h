@@ -120,10 +120,10 @@ inline Pick OutputPixelPick(const ConvGeometry& g, const Grid& x, const Cursor& 
 
 }  // namespace internal
 
-// Computes y = conv(x, w) + bias and applies `activation` to what is stored. The bias may be null.
-template <class T, class Activation>
+// Computes y = conv(x, w) + bias. The bias may be null.
+template <class T>
 void PlainConv(int threads, const ConvGeometry& g, const ValueType& x_type, const ValueType& y_type, const T* x,
-               const T* w, const T* bias, T* y, const Activation& activation) {
+               const T* w, const T* bias, T* y) {
   using Acc = Accumulator<T>;
   using internal::Cursor;
   const internal::Grid from(x_type, g.spatial, g.in);
@@ -153,7 +153,7 @@ void PlainConv(int threads, const ConvGeometry& g, const ValueType& x_type, cons
           T* row = y + pixel.outer * to.batch_stride + to.Offset(pixel.at) + channel * to.channel_stride;
           for (int64_t n = 0; n < columns; ++n) {
             const Acc shift = bias == nullptr ? Acc(0) : Acc(bias[channel + n]);
-            row[n * to.channel_stride] = static_cast<T>(activation(c[n * kPanel<Acc> + m] + shift));
+            row[n * to.channel_stride] = static_cast<T>(c[n * kPanel<Acc> + m] + shift);
           }
         }
       });

@@ -5,6 +5,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "ops/kernels/activation/in_place.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/gemm.h"
 #include "ops/kernels/matmul/panels.h"
@@ -62,14 +63,7 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
       Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanh(), k.output<T>(1),
           static_cast<const T*>(call.c));
     }
-    if (node.activation != Activation::kIdentity) {
-      constexpr int64_t kChunk = 1 << 13;
-      ParallelFor(k.threads(), k.output_type(0).num_elements(), kChunk, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          call.c[i] = static_cast<T>(Activate(node.activation, static_cast<Accumulator<T>>(call.c[i])));
-        }
-      });
-    }
+    ActivateInPlace(k.threads(), k.output_type(0).num_elements(), node.activation, call.c);
     return absl::OkStatus();
   });
 }

@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
+#include "ops/kernels/activation/onednn_activated.h"
 #include "ops/kit/onednn_internal.h"
 
 namespace snug::core::onednn {
@@ -108,7 +109,9 @@ absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, con
     std::vector<Argument> arguments = {{DNNL_ARG_SRC, matmul.a}, {DNNL_ARG_WEIGHTS, b}};
     if (node.bias >= 0) arguments.push_back({DNNL_ARG_BIAS, matmul.bias});
     arguments.push_back({DNNL_ARG_DST, matmul.c});
-    return MatMulKernel{.kernel = MakeKernel(matmul.pd, dnnl::matmul(matmul.pd), arguments, threads), .b = b_layout};
+    KernelPtr kernel = MakeKernel(matmul.pd, dnnl::matmul(matmul.pd), arguments, threads);
+    const int64_t count = node.batch.num_elements() * node.m * node.n;
+    return MatMulKernel{.kernel = Activated(std::move(kernel), node.activation, dtype, count, threads), .b = b_layout};
   });
 }
 

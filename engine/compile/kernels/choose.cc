@@ -43,6 +43,7 @@ class Chooser {
         const Node& node = graph_.node(id);
         return NodeError(node.loc, node.name, node.op, status);
       }
+      ForgetReordersOfChanged(id);
       widener_.Pass(id);
     }
     widener_.RemoveUnreadCasts();
@@ -228,8 +229,15 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder
-  // stands before its mutations, because every reader does.
+  // A Variable that the node changes is to be brought into other layouts anew by who reads it after that.
+  void ForgetReordersOfChanged(NodeId id) {
+    const Node& node = graph_.node(id);
+    for (const Alias& alias : registry_.Get(node.op).aliases) {
+      if (alias.kind == Alias::Kind::kMutates) reorders_.erase(node.inputs[static_cast<size_t>(alias.input)]);
+    }
+  }
+
+  // `value` in another layout: an existing reorder of it, or a new one right before `reader`.
   absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
     const Phase phase = graph_.node(reader).phase;
     const bool keeps = keeps_reorders_ || !graph_.value(value).variable.valid();

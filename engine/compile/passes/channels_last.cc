@@ -253,6 +253,11 @@ class LayoutPass {
       const ValueId converted = InLayout(input, image ? Layout::ChannelsLast() : Layout::Plain(), id, id);
       graph_.node(id).inputs[i] = converted;
     }
+    // A Variable that the node changes is to be reordered anew by who reads it after that.
+    for (const Alias& alias : op.aliases) {
+      if (alias.kind == Alias::Kind::kMutates)
+        reordered_.erase(graph_.node(id).inputs[static_cast<size_t>(alias.input)]);
+    }
     return channels_last ? Retype(id, op) : absl::OkStatus();
   }
 

@@ -94,6 +94,11 @@ SourceLoc SourceMap::OptionLoc(absl::string_view path, int k) const {
   return Loc(pos);
 }
 
+SourceLoc SourceMap::UpdateLoc(int k, absl::string_view field, int i) const {
+  const SourceNode* update = FindIn(&network, "update", k);
+  return Loc(Innermost({update, FindIn(update, field, i)}));
+}
+
 SourceLoc SourceMap::NetworkLoc(absl::string_view field) const { return Loc(Innermost({FindIn(&network, field)})); }
 
 SourceMap SourceMap::Subnetwork(int k) const {

@@ -56,7 +56,9 @@ class SourceMap {
                                                                                // one
   SourceLoc OptionLoc(absl::string_view path, int k = 0) const;  // "optimizer.sgd.momentum"; k counts the entries of a
                                                                  // repeated option
-  SourceLoc NetworkLoc(absl::string_view field = "") const;      // "batch", ...; "" for the file
+  // The k-th `update`, or the i-th entry of a field of it.
+  SourceLoc UpdateLoc(int k, absl::string_view field = "", int i = 0) const;
+  SourceLoc NetworkLoc(absl::string_view field = "") const;  // "batch", ...; "" for the file
 
   // Returns the places in the k-th entry of network.subnetwork, as if its layers were the network's.
   SourceMap Subnetwork(int k) const;

@@ -74,6 +74,33 @@ DecayOptions DecayOf(const proto::Network& network, const SourceMap& locations, 
   return {options.decay_rule, {own.begin(), own.end()}, OptionPlaces::InFile(locations)};
 }
 
+// Adds the backward pass of each update at the end of its turn.
+absl::StatusOr<std::unordered_map<ValueId, ValueId>> AddGradientsInTurn(Graph& graph, const SourceMap& locations,
+                                                                        const OpRegistry& registry,
+                                                                        std::vector<UpdateGroup>& groups) {
+  GraphBuilder builder(registry, &graph);
+  std::unordered_map<ValueId, ValueId> gradients;
+  for (size_t k = 0; k < groups.size(); ++k) {
+    const auto first = static_cast<int32_t>(graph.node_capacity());
+    std::unordered_map<ValueId, ValueId> of_group;
+    SNUG_ASSIGN_OR_RETURN(of_group, AddBackward(builder, {.wanted = groups[k].parameters, .group = &groups[k]}));
+    for (const ValueId parameter : groups[k].parameters) {
+      const auto it = of_group.find(parameter);
+      if (it == of_group.end()) {
+        return At(locations.UpdateLoc(static_cast<int>(k)),
+                  absl::InvalidArgumentError(absl::StrCat("update: parameter \"", graph.value(parameter).name,
+                                                          "\": expected one that an objective of this update depends "
+                                                          "on; none does")));
+      }
+      gradients.insert(*it);
+    }
+    // A turn without layers of its own begins here.
+    const bool begins = k > 0 && groups[k - 1].before == groups[k].before;
+    for (size_t j = k; begins && j-- > 0 && groups[j].before == groups[k].before;) groups[j].before = NodeId{first};
+  }
+  return gradients;
+}
+
 absl::StatusOr<std::unordered_map<ValueId, ValueId>> AddGradients(Graph& graph, const OpRegistry& registry,
                                                                   const CompileOptions& options) {
   BackwardOptions backward{.wanted = TrainedParameters(graph)};
@@ -92,7 +119,6 @@ absl::StatusOr<std::unordered_map<ValueId, ValueId>> AddGradients(Graph& graph, 
     }
     requested[i].value = it->second;
   }
-  SNUG_RETURN_IF_ERROR(Observe(options, "30_backward", graph));
   return gradients;
 }
 
@@ -116,6 +142,7 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
   Graph& graph = front.imported.graph;
   SNUG_RETURN_IF_ERROR(AddFetches(graph, options));
   if (options.training) {
+    SNUG_RETURN_IF_ERROR(CheckUpdatesInTurn(network, locations, graph, options));
     SNUG_RETURN_IF_ERROR(AddGradientOutputs(graph, options));
     SNUG_ASSIGN_OR_RETURN(front.decay_differs, ApplyDecay(graph, network, DecayOf(network, locations, options)));
   }
@@ -147,7 +174,13 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
   const OptionPlaces places = written ? OptionPlaces::InFile(locations) : OptionPlaces();
   SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, places));
   SNUG_RETURN_IF_ERROR(CheckState(optimizer, options.precision, places));
-  SNUG_ASSIGN_OR_RETURN(front.gradients, AddGradients(graph, registry, options));
+  SNUG_ASSIGN_OR_RETURN(front.updates,
+                        FindUpdateGroups(front.imported, network, locations, optimizer, options.precision));
+  SNUG_RETURN_IF_ERROR(PutInTurn(front.imported, locations, front.updates));
+  SNUG_ASSIGN_OR_RETURN(front.gradients, network.update_size() > 0
+                                             ? AddGradientsInTurn(graph, locations, registry, front.updates)
+                                             : AddGradients(graph, registry, options));
+  SNUG_RETURN_IF_ERROR(Observe(options, "30_backward", graph));
   front.stashes = StashesOf(graph, registry);
   for (LoopStash& stash : front.stashes) {
     const auto loop = absl::c_find_if(front.loops, [&](const LoopChoice& choice) { return choice.name == stash.loop; });
@@ -174,6 +207,9 @@ absl::Status UnrollAll(Front& front, const OpRegistry& registry, const CompileOp
     if (it != replaced.end()) value = it->second;
   };
   for (auto& [value, gradient] : front.gradients) replace(gradient);
+  for (UpdateGroup& group : front.updates) {
+    for (ValueId& objective : group.objectives) replace(objective);
+  }
   for (NodeSpec& update : imported.statistic_updates) {
     for (ValueId& input : update.inputs) replace(input);
   }

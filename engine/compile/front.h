@@ -13,6 +13,7 @@
 #include "engine/compile/control/stash.h"
 #include "engine/compile/control/stash_limit.h"
 #include "engine/compile/differentiate/row_gradients.h"
+#include "engine/compile/differentiate/update_groups.h"
 #include "engine/compile/import/import.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
@@ -33,6 +34,7 @@ struct Front {
   std::vector<LoopChoice> loops;
   std::vector<LoopStash> stashes;          // of the loops that are not inside others, if it is trained
   std::vector<std::string> decay_differs;  // Compiled has it
+  std::vector<UpdateGroup> updates;        // if it is trained: one, or several in turn
   std::unordered_map<ValueId, ValueId> gradients;
   std::vector<TableGradient> tables;  // by AddUpdates, which comes later
   std::vector<VariableId> read_by_rounds;
@@ -45,7 +47,7 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
 // Whether all passes run that take out of loops what rounds do to their inputs alone.
 bool HoistsLoopInputs(const CompileOptions& options);
 
-// Unrolls the loops that are to be; `gradients` follows.
+// Unrolls the loops that are to be; `gradients` and the objectives of `updates` follow.
 absl::Status UnrollAll(Front& front, const OpRegistry& registry, const CompileOptions& options);
 
 }  // namespace snug::core

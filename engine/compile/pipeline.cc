@@ -36,11 +36,10 @@ proto::Optimizer DefaultOptimizer() {
 }
 
 // The sequence of long sums, the loops that are to be unrolled, and updates.
-absl::Status AddStep(Front& front, const OpRegistry& registry, const proto::Optimizer& optimizer,
-                     const CompileOptions& options) {
+absl::Status AddStep(Front& front, const OpRegistry& registry, const CompileOptions& options) {
   SNUG_RETURN_IF_ERROR(RunPasses(front.imported.graph, registry, SequencePasses(), 31, options));
   SNUG_RETURN_IF_ERROR(UnrollAll(front, registry, options));
-  SNUG_RETURN_IF_ERROR(AddUpdates(front.imported, registry, optimizer, front.gradients,
+  SNUG_RETURN_IF_ERROR(AddUpdates(front.imported, registry, front.updates, front.gradients,
                                   {.gradient_norm = options.gradient_norm,
                                    .parameter_gradients = options.parameter_gradients,
                                    .micro_batches = options.micro_batches,
@@ -114,9 +113,11 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   // 10_graph to 30_backward.
   SNUG_ASSIGN_OR_RETURN(Front front, MakeFrontWithinLimit(network, locations, registry, optimizer, options));
   if (options.training) {
-    SNUG_RETURN_IF_ERROR(AddStep(front, registry, optimizer, options));
+    SNUG_RETURN_IF_ERROR(AddStep(front, registry, options));
     SNUG_RETURN_IF_ERROR(RunPasses(front.imported.graph, registry, GradientPasses(), 41, options));
-    if (optimizer.weight_decay() == 0) front.decay_differs.clear();
+    const bool decays = std::any_of(front.updates.begin(), front.updates.end(),
+                                    [](const UpdateGroup& group) { return group.optimizer->weight_decay() != 0; });
+    if (!decays) front.decay_differs.clear();
   } else {
     SNUG_RETURN_IF_ERROR(UnrollAll(front, registry, options));
   }

@@ -126,6 +126,9 @@ void CheckBinary(const proto::Network& network, const LoadOptions& options, cons
   CheckLayers(network.layer(), "layer ", {}, &names, errors);
   for (const std::string& name : network.objective()) names.Resolve("", name, {});
   for (const std::string& name : network.output()) names.Resolve("", name, {});
+  for (const proto::AlternatingUpdate& update : network.update()) {
+    for (const std::string& name : update.objective()) names.Resolve("", name, {});
+  }
   names.Finish();
   CheckSubnetworks(network, *map, options, errors);
 }

@@ -55,6 +55,7 @@ class Expander {
     }
     ResolveTargets(network_.mutable_objective(), map_.objectives);
     ResolveTargets(network_.mutable_output(), map_.outputs);
+    ResolveTargetsOfUpdates();
     names_.Finish();
     if (errors_->empty()) CheckSubnetworks(network_, map_, options_, errors_);
   }
@@ -150,6 +151,17 @@ class Expander {
     for (int i = 0; i < targets->size(); ++i) {
       auto value = names_.Resolve("", targets->Get(i), places[static_cast<size_t>(i)].pos);
       if (value) *targets->Mutable(i) = *std::move(value);
+    }
+  }
+
+  void ResolveTargetsOfUpdates() {
+    for (int k = 0; k < network_.update_size(); ++k) {
+      const SourceNode* const update = map_.network.Find("update", k);
+      std::vector<SourceNode> places;
+      for (int i = 0; update != nullptr && update->Find("objective", i) != nullptr; ++i) {
+        places.push_back(*update->Find("objective", i));
+      }
+      ResolveTargets(network_.mutable_update(k)->mutable_objective(), places);
     }
   }
 

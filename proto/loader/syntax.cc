@@ -372,8 +372,12 @@ class Parser {
     while (holders < open_.size() && (open_[holders].name == "block" || open_[holders].name == "repeat")) ++holders;
     if (holders == open_.size()) return false;
     const std::string& outermost = open_[holders].name;
-    if (outermost != "layer" && outermost != "input" && outermost != "optimizer") return false;
-    const bool top_level = name == "objective" || name == "optimizer" || name == "output" || name == "batch";
+    if (outermost != "layer" && outermost != "input" && outermost != "optimizer" && outermost != "update") {
+      return false;
+    }
+    const bool of_updates_too = name == "objective" || name == "optimizer";
+    const bool top_level = (of_updates_too && outermost != "update") || name == "output" || name == "batch" ||
+                           (name == "update" && tokens_.NextIs('{'));
     const bool begins_line = last_line_ < tokens_.pos().line;
     const bool at_margin = begins_line && tokens_.pos().column <= open_[holders].pos.column;
     const bool statement = (name == "layer" || name == "repeat" || name == "block" || (name == "input" && at_margin)) &&

@@ -205,6 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MatrixNetwork{.name = "lenet", .batch = 4}, MatrixNetwork{.name = "conv_zoo", .batch = 2},
                     MatrixNetwork{.name = "transformer", .batch = 2}, MatrixNetwork{.name = "resnet20", .batch = 2},
                     MatrixNetwork{.name = "gpt_bytes", .batch = 1}, MatrixNetwork{.name = "copy", .batch = 2},
+                    MatrixNetwork{.name = "adversaries", .batch = 3},
                     MatrixNetwork{.name = "mobilenet_v2", .batch = 2, .image = 32}),
     [](const auto& info) { return std::string(info.param.name); });
 

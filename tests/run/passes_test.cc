@@ -90,7 +90,7 @@ TEST_P(PassesTest, Bfloat16StaysCloseToFloat) {
 
 INSTANTIATE_TEST_SUITE_P(Models, PassesTest,
                          testing::Values(PassesCase{"mlp", 8}, PassesCase{"lenet", 4}, PassesCase{"gpt_small", 1},
-                                         PassesCase{"conv_zoo", 4}),
+                                         PassesCase{"conv_zoo", 4}, PassesCase{"adversaries", 4}),
                          [](const auto& info) { return std::string(info.param.model); });
 
 }  // namespace

@@ -26,10 +26,15 @@ class Backward {
   absl::StatusOr<std::unordered_map<ValueId, ValueId>> Run() {
     const std::vector<NodeId> forward = graph_.ProgramOrder();
     MarkNeeded(forward);
-    graph_.SetInsertionPoint(NodeId());
+    graph_.SetInsertionPoint(options_.group != nullptr ? options_.group->before : NodeId());
     SNUG_RETURN_IF_ERROR(SeedObjectives());
-    for (auto it = forward.rbegin(); it != forward.rend(); ++it) SNUG_RETURN_IF_ERROR(Differentiate(*it));
-    return Collect();
+    for (auto it = forward.rbegin(); it != forward.rend(); ++it) {
+      if (options_.group != nullptr && graph_.node(*it).phase != Phase::kForward) continue;
+      SNUG_RETURN_IF_ERROR(Differentiate(*it));
+    }
+    SNUG_ASSIGN_OR_RETURN(auto gradients, Collect());
+    graph_.SetInsertionPoint(NodeId());
+    return gradients;
   }
 
  private:
@@ -52,7 +57,7 @@ class Backward {
     for (const auto& [value, seed] : options_.seeds) {
       if (needed(value)) contributions(value).push_back(seed);
     }
-    for (const ValueId objective : graph_.objectives) {
+    for (const ValueId objective : options_.group != nullptr ? options_.group->objectives : graph_.objectives) {
       if (!needed(objective)) continue;
       SNUG_ASSIGN_OR_RETURN(const ValueId seed, Fill(objective, 1.0));
       contributions(objective).push_back(seed);

@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "engine/compile/differentiate/row_gradients.h"
+#include "engine/compile/differentiate/update_groups.h"
 #include "engine/compile/import/import.h"
 #include "ops/graph_builder.h"
-
-namespace snug::proto {
-class Optimizer;
-}
 
 namespace snug::core {
 
@@ -25,11 +22,14 @@ struct BackwardOptions {
   std::vector<ValueId> wanted;  // values of Variables, graph inputs, or any value in between
   // Further gradients: of each value, and what comes back into it from outside of the graph.
   std::vector<std::pair<ValueId, ValueId>> seeds = {};
+  // What is minimised, and where the new nodes go; nothing: all objectives of the graph, at its end. With these only
+  // the nodes of the forward pass are differentiated: others may be there already.
+  const UpdateGroup* group = nullptr;
   // A wanted value that no objective depends on is either absent from the result or gets a node of zeros.
   enum class NoPath : uint8_t { kAbsent, kZeros } no_path = NoPath::kAbsent;
 };
 
-// Adds backward nodes for graph.objectives (the gradient of the sum of all their elements) and returns the gradient of
+// Adds backward nodes for the objectives (the gradient of the sum of all their elements) and returns the gradient of
 // each wanted value. An op on the way without a gradient is an error that names its node.
 absl::StatusOr<std::unordered_map<ValueId, ValueId>> AddBackward(GraphBuilder& builder, const BackwardOptions& options);
 
@@ -56,13 +56,16 @@ struct UpdateOptions {
   SparseTables sparse_tables;
 };
 
-// The updates stage: turns gradients into nodes that mutate Variables. One flag gates all of them, "the objectives are
-// finite", and it is known before the first of them runs: a step whose loss is NaN changes nothing.
+// The updates stage: turns gradients into nodes that mutate Variables. One flag gates all of a group, "the objectives
+// are finite", and it is known before the first of them runs: a step whose loss is NaN changes nothing. Of several
+// groups, each has a flag that counts the objectives of those before it too. So what may have been changed by a step
+// whose loss is NaN are the groups before the first one with such an objective.
 //
-// Adds at the end of program order: the gate, clipping, one update for each trained parameter, those of the parameters'
-// averages and of the statistics, and the step counter's; before the last micro-batch only the gate and the sums.
-// `gradients` is the result of AddBackward. Of tables they may become lists of rows: `tables` gets what became of each.
-absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+// Adds at the end of each group's turn: the gate, clipping, one update for each of its parameters, those of their
+// averages and of the statistics; the last one has the step counter's, too. Before the last micro-batch there are only
+// the gate and the sums. `gradients` are those that AddBackward gave. Of tables they may become lists of rows: `tables`
+// gets what became of each.
+absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const std::vector<UpdateGroup>& groups,
                         const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options,
                         std::vector<TableGradient>* tables);
 

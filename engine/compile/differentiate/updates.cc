@@ -1,3 +1,4 @@
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -20,47 +21,40 @@
 namespace snug::core {
 namespace {
 
+// Those of one group.
 class Updates {
  public:
-  Updates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+  // `gate_inputs`: what must be finite.
+  Updates(Imported& imported, const OpRegistry& registry, const UpdateGroup& group, std::vector<ValueId> gate_inputs,
           const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options)
       : imported_(imported),
         graph_(imported.graph),
         builder_(registry, &imported.graph),
-        optimizer_(optimizer),
+        group_(group),
+        gate_inputs_(std::move(gate_inputs)),
+        optimizer_(*group.optimizer),
         options_(options) {
-    for (const Variable& variable : graph_.variables()) {
-      const auto it = gradients.find(variable.value);
-      if (it != gradients.end()) trained_.push_back({variable.value, it->second, {}});
+    for (const ValueId parameter : group.parameters) {
+      const auto it = gradients.find(parameter);
+      if (it == gradients.end()) continue;
+      trained_.push_back({parameter, it->second, {}});
+      gradients_.insert(*it);
     }
     // Updates come in the order in which the backward pass completes the gradients.
     std::stable_sort(trained_.begin(), trained_.end(),
                      [](const Trained& a, const Trained& b) { return a.gradient < b.gradient; });
   }
 
-  absl::Status Run(const std::unordered_map<ValueId, ValueId>& gradients, std::vector<TableGradient>* tables) {
-    SNUG_RETURN_IF_ERROR(TakeLists(gradients, tables));
-    SNUG_RETURN_IF_ERROR(AddGate());
-    if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddSums());
-    if (!options_.micro_batches.last) return absl::OkStatus();
-    if (options_.parameter_gradients) SNUG_RETURN_IF_ERROR(KeepGradients());
-    if (!trained_.empty()) {
-      learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
-      SNUG_RETURN_IF_ERROR(AddGradientNorm());
-      for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddUpdate(trained));
-      // In the given order they follow all updates; an orderer may move each up to the update that it reads.
-      if (optimizer_.has_average()) {
-        for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddAverage(trained.parameter));
-      }
-    }
-    for (NodeSpec spec : imported_.statistic_updates) {
-      spec.inputs.push_back(gate_);
-      const SourceLoc loc = spec.loc;
-      SNUG_RETURN_IF_ERROR(At(loc, builder_.Add(std::move(spec)).status()));
-    }
-    imported_.statistic_updates.clear();
-    return Add("advance_step", "state/advance_step", {RandomState(), gate_}, Options()).status();
+  absl::Status Run(bool last, std::vector<TableGradient>* tables) {
+    SNUG_RETURN_IF_ERROR(TakeLists(tables));
+    graph_.SetInsertionPoint(group_.before);
+    SNUG_RETURN_IF_ERROR(AddAll(last));
+    graph_.SetInsertionPoint(NodeId());
+    return absl::OkStatus();
   }
+
+  // Of the group's gradients; invalid: nobody asked for it.
+  ValueId norm() const { return norm_; }
 
  private:
   struct Trained {
@@ -68,9 +62,34 @@ class Updates {
     ValueId rows;  // if the gradient is a list of rows: their numbers
   };
 
-  absl::Status TakeLists(const std::unordered_map<ValueId, ValueId>& gradients, std::vector<TableGradient>* tables) {
+  absl::Status AddAll(bool last) {
+    SNUG_RETURN_IF_ERROR(AddGate());
+    if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddSums());
+    if (!options_.micro_batches.last) return absl::OkStatus();
+    if (options_.parameter_gradients) SNUG_RETURN_IF_ERROR(KeepGradients());
+    if (!trained_.empty()) {
+      AddLearningRate();
+      SNUG_RETURN_IF_ERROR(AddGradientNorm());
+      for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddUpdate(trained));
+      // In the given order they follow all updates; an orderer may move each up to the update that it reads.
+      if (optimizer_.has_average()) {
+        for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddAverage(trained.parameter));
+      }
+    }
+    for (const size_t i : group_.statistics) {
+      NodeSpec spec = imported_.statistic_updates[i];
+      spec.inputs.push_back(gate_);
+      const SourceLoc loc = spec.loc;
+      SNUG_RETURN_IF_ERROR(At(loc, builder_.Add(std::move(spec)).status()));
+    }
+    if (!last) return absl::OkStatus();
+    imported_.statistic_updates.clear();
+    return Add("advance_step", "state/advance_step", {RandomState(), gate_}, Options()).status();
+  }
+
+  absl::Status TakeLists(std::vector<TableGradient>* tables) {
     std::unordered_map<ValueId, RowList> lists;
-    SNUG_ASSIGN_OR_RETURN(lists, MakeRowGradients(builder_, optimizer_, gradients,
+    SNUG_ASSIGN_OR_RETURN(lists, MakeRowGradients(builder_, optimizer_, gradients_,
                                                   {.device = options_.device,
                                                    .micro_batches = options_.micro_batches.count,
                                                    .tables = options_.sparse_tables},
@@ -147,8 +166,14 @@ class Updates {
     return graph_.variable(id).value;
   }
 
+  // There is one for all groups, which multiply it by their own (UpdateGroup::rate).
+  void AddLearningRate() {
+    const VariableId known = graph_.FindVariable(kLearningRateName);
+    learning_rate_ = known.valid() ? graph_.variable(known).value : AddScalar(kLearningRateName, group_.learning_rate);
+  }
+
   absl::Status AddGate() {
-    SNUG_ASSIGN_OR_RETURN(gate_, Add("all_finite", "gate", graph_.objectives, Options()));
+    SNUG_ASSIGN_OR_RETURN(gate_, Add("all_finite", "gate", gate_inputs_, Options()));
     return absl::OkStatus();
   }
 
@@ -219,14 +244,13 @@ class Updates {
   absl::Status AddGradientNorm() {
     const bool clips = optimizer_.has_clip_norm();
     if (!clips && !options_.gradient_norm) return absl::OkStatus();
-    SNUG_ASSIGN_OR_RETURN(const ValueId norm, AddNormOfAll());
-    if (options_.gradient_norm) graph_.outputs.push_back({std::string(kGradientNormName), norm});
+    SNUG_ASSIGN_OR_RETURN(norm_, AddNormOfAll());
     if (!clips) return absl::OkStatus();
     proto::ClipNorm clip;
     clip.set_max_norm(optimizer_.clip_norm());
     for (Trained& trained : trained_) {
       SNUG_ASSIGN_OR_RETURN(trained.gradient, Add("clip_by_norm", absl::StrCat(NameOf(trained.parameter), "/clip"),
-                                                  {trained.gradient, norm}, proto::MakeOptions(clip)));
+                                                  {trained.gradient, norm_}, proto::MakeOptions(clip)));
     }
     return absl::OkStatus();
   }
@@ -274,7 +298,7 @@ class Updates {
   absl::Status AddUpdate(const Trained& trained) {
     const Variable& variable = graph_.variable(graph_.value(trained.parameter).variable);
     proto::Update update;
-    update.set_lr_mult(variable.lr_mult);
+    update.set_lr_mult(variable.lr_mult * group_.rate);
     update.set_weight_decay(optimizer_.weight_decay() * variable.decay_mult);
     const ValueId p = trained.parameter;
     const ValueId g = trained.gradient;
@@ -358,19 +382,43 @@ class Updates {
   Imported& imported_;
   Graph& graph_;
   GraphBuilder builder_;
+  const UpdateGroup& group_;
+  const std::vector<ValueId> gate_inputs_;
+  std::unordered_map<ValueId, ValueId> gradients_;  // of the group's parameters
   const proto::Optimizer& optimizer_;
   const UpdateOptions& options_;
   std::vector<Trained> trained_;
   std::unordered_map<ValueId, ValueId> means_;  // the means of what statistics' updates read
-  ValueId gate_, learning_rate_;
+  ValueId gate_, learning_rate_, norm_;
 };
 
 }  // namespace
 
-absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const std::vector<UpdateGroup>& groups,
                         const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options,
                         std::vector<TableGradient>* tables) {
-  return Updates(imported, registry, optimizer, gradients, options).Run(gradients, tables);
+  std::vector<ValueId> finite, norms;
+  for (size_t k = 0; k < groups.size(); ++k) {
+    for (const ValueId objective : groups[k].objectives) {
+      if (!absl::c_linear_search(finite, objective)) finite.push_back(objective);
+    }
+    const bool last = k + 1 == groups.size();
+    Updates updates(imported, registry, groups[k], finite, gradients, options);
+    SNUG_RETURN_IF_ERROR(updates.Run(last, tables));
+    if (updates.norm().valid()) norms.push_back(updates.norm());
+  }
+  if (!options.gradient_norm || norms.empty()) return absl::OkStatus();
+  Graph& graph = imported.graph;
+  if (norms.size() > 1) {
+    GraphBuilder builder(registry, &graph);
+    SNUG_ASSIGN_OR_RETURN(const NodeId all, builder.Add({.name = absl::StrCat(kGradientNormName, ".all"),
+                                                         .op = "global_norm",
+                                                         .inputs = norms,
+                                                         .phase = Phase::kUpdate}));
+    norms = graph.node(all).outputs;
+  }
+  graph.outputs.push_back({std::string(kGradientNormName), norms[0]});
+  return absl::OkStatus();
 }
 
 }  // namespace snug::core

@@ -29,7 +29,7 @@ std::vector<int32_t> StreamsOfBuffers(const memory::Tasks& tasks, const memory::
   return stream_of_buffer;
 }
 
-struct UpdateGroup {
+struct JoinedUpdates {
   const KernelRow* row;
   NodeTypes types;              // of its first update
   std::vector<size_t> buffers;  // that its updates read
@@ -48,7 +48,7 @@ void PutOffUpdates(const Compiled& compiled, int streams, MemoryPlan* plan) {
   PlanRoom room(plan->step.problem, &plan->step.placement.plan);
   if (streams > 1) room.SetStreams(StreamsOfBuffers(tasks, order, streams));
 
-  std::vector<UpdateGroup> groups;  // the newest of each kernel
+  std::vector<JoinedUpdates> groups;  // the newest of each kernel
   for (size_t i = 0; i < order.size(); ++i) {
     const auto task = static_cast<size_t>(order[i]);
     const NodeId node = compiled.tasks.node_of_task[task];
@@ -56,7 +56,7 @@ void PutOffUpdates(const Compiled& compiled, int streams, MemoryPlan* plan) {
     NodeTypes types = TypesOf(compiled.graph, compiled.graph.node(node));
     if (!CanJoin(*row, types) || !types.outputs.empty()) continue;
     const auto group = absl::c_find_if(
-        groups, [&](const UpdateGroup& one) { return one.row == row && SameElements(one.types, types); });
+        groups, [&](const JoinedUpdates& one) { return one.row == row && SameElements(one.types, types); });
     if (group == groups.end()) {
       groups.push_back({row, std::move(types), read_by_task[task], 1});
       continue;

@@ -54,11 +54,12 @@ absl::Status ParseLine(const Fields& fields, ParityGolden* golden) {
   const absl::string_view keyword = fields[0];
   const auto rest = absl::MakeConstSpan(fields).subspan(1);
   if (rest.empty()) return absl::InvalidArgumentError("expected fields after the keyword");
-  if (keyword == "batch" || keyword == "learning_rate" || keyword == "momentum") {
+  if (keyword == "batch" || keyword == "learning_rate" || keyword == "momentum" || keyword == "beta1") {
     SNUG_ASSIGN_OR_RETURN(const double number, ParseNumber(rest[0]));
     if (keyword == "batch") golden->batch = static_cast<int64_t>(number);
     if (keyword == "learning_rate") golden->learning_rate = number;
     if (keyword == "momentum") golden->momentum = number;
+    if (keyword == "beta1") golden->beta1 = number;
     return absl::OkStatus();
   }
   if (keyword == "set") {

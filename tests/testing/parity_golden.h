@@ -38,7 +38,8 @@ struct GoldenCurve {  // one entry for each step
 struct ParityGolden {
   int64_t batch = 0;
   double learning_rate = 0;
-  double momentum = 0;
+  double momentum = 0;  // of SGD
+  double beta1 = 0;     // of Adam; 0: it is SGD
   std::vector<GoldenChange> changes;
   std::vector<GoldenTensor> inputs;      // with the batch dimension
   std::vector<GoldenTensor> parameters;  // under PyTorch's names

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes the goldens of tests/run/parity_test.cc: what PyTorch computes in ten steps of SGD with momentum.
+"""Makes the goldens of tests/run/parity_test.cc: what PyTorch computes in ten steps of SGD with momentum, or of Adam.
 
     tools/setup --bench && tests/golden/parity/make_parity.py [MODEL...]
 
@@ -9,11 +9,12 @@ Nothing but numbers that cannot be computed is stored. Parameters and data follo
 the same ones (recipes.py). Scales are powers of two, so every number is the same in float32 and in double. A line of a
 golden file is a keyword and its fields, separated by blanks; `#` starts a comment:
 
-    batch N / learning_rate X / momentum X
+    batch N / learning_rate X / momentum X / beta1 X     (beta1: of Adam, which has no momentum line)
     set LAYER OPTION NUMBER...           an option that differs from the model file's, which has too many words, say
     input NAME uniform SCALE DIM...      input NAME class CLASSES DIM...       (DIM... with the batch)
     parameter NAME uniform SCALE DIM...  parameter NAME constant VALUE DIM...  (names are PyTorch's)
-    double loss|grad_norm VALUE...                    one for each step, the gradient's norm over all parameters
+    double loss|grad_norm VALUE...                    one for each step, the gradient's norm over all parameters; of
+                                                      networks whose parts are updated in turn, each at its turn
     float:VARIANT loss|grad_norm VALUE...             the same in float32, on differently rounding kernels
 
 Deep networks are chaotic: a rounding in one step turns a relu on or off in the next, and after ten of them float32 says
@@ -95,8 +96,8 @@ MODELS = {
     "neumf": (networks.NeuMf, {"user": tokens(6040, 64), "item": tokens(3706, 64)}, {"watched": tokens(2, 64, 1)}, 0.1),
     "transformer_base": (lambda: networks.Transformer(101), {"source": tokens(101, 2, 24), "target": tokens(101, 2, 24)},
                          {"label": tokens(101, 2, 24)}, 0.003),
-    "dcgan": (networks.Dcgan, {"noise": ("uniform", 1.0, (8, 100, 1, 1)), "image": ("uniform", 1.0, (8, 3, 64, 64))}, {},
-              0.00003),
+    "dcgan": (lambda: networks.Dcgan(8), {"noise": ("uniform", 1.0, (16, 100, 1, 1)), "image": ("uniform", 1.0, (16, 3, 64, 64))},
+              {}, 0.0002),
     "llama_110m": (lambda: networks.llama(101), {"tokens": tokens(101, 2, 24)}, {"label": tokens(101, 2, 24)}, 0.003),
     "xlmr_base": (lambda: networks.XlmRoberta(101), {"tokens": tokens(101, 4, 24)}, {"target": ("uniform", 1.0, (4, 768))},
                   0.03),
@@ -109,6 +110,14 @@ MODELS = {
                     {"tokens": ("class", 101, (4, 24))}, {"label": ("class", 101, (4, 24))}, 0.1),
 }
 
+def dcgan_widths(width):
+    changes = {f"generator.main.{3 * i}": {"filters": [width * 8 // 2**i]} for i in range(4)}
+    for judge in ("discriminator", "of_drawn", "through"):
+        for layer, times in ((0, 1), (2, 2), (5, 4), (8, 8)):
+            changes[f"{judge}.main.{layer}"] = {"filters": [width * times]}
+    return changes
+
+
 # name: options of layers that differ from the model file's, where that is too large: {layer: {option: numbers}}
 CHANGES = {
     "vit_b16": {"rows": {"dim": [768, 4]}, "class_row": {"after": [4]}, "encoder.pos_embedding": {"dim": [1, 5, 768]}},
@@ -117,9 +126,13 @@ CHANGES = {
     "llama_110m": {"model.embed_tokens": {"entries": [101]}, "lm_head": {"units": [101]},
                    "position_ones": {"dim": [24, 1, 1]}},
     "xlmr_base": {"roberta.embeddings.word_embeddings": {"entries": [101]}, "positions": {"end": [26]}},
+    "dcgan": dcgan_widths(8),
     "transformer_base": {"words": {"entries": [101]}, "written_words": {"entries": [101]}, "head": {"units": [101]},
                          "position_ones": {"dim": [24, 1]}},
 }
+
+# Those of which the paper, too, trains by Adam.
+BETA1 = {"dcgan": 0.5}
 
 # Kernels that round differently: how far they are from each other is how far rounding alone carries.
 FLOAT_VARIANTS = {
@@ -186,7 +199,21 @@ def loss_of(logits, label):
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), label.reshape(-1))
 
 
-def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, channels_last=False, mkldnn=True):
+def losses_in_turn(module, data, label):
+    """Yields the loss of each part of the network that an optimizer of its own updates in between; mostly one of all."""
+    if hasattr(module, "losses_in_turn"):
+        yield from module.losses_in_turn(*data)
+    else:
+        yield getattr(module, "loss_of", loss_of)(module(*data), label)
+
+
+def optimizer_of(part, learning_rate, beta1):
+    if beta1 is not None:
+        return torch.optim.Adam(part.parameters(), lr=learning_rate, betas=(beta1, 0.999))
+    return torch.optim.SGD(part.parameters(), lr=learning_rate, momentum=MOMENTUM)
+
+
+def train(build, recipes, inputs, labels, learning_rate, beta1, dtype, threads=2, channels_last=False, mkldnn=True):
     """Losses and gradient norms of every step."""
     torch.set_num_threads(threads)
     module = build().to(dtype)
@@ -203,17 +230,20 @@ def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, chann
             if parameter.dim() in layouts:
                 parameter.data = parameter.data.to(memory_format=layouts[parameter.dim()])
         data = [x.to(memory_format=layouts[x.dim()]) if x.dim() in layouts else x for x in data]
-    optimizer = torch.optim.SGD(module.parameters(), lr=learning_rate, momentum=MOMENTUM)
+    parts = module.parts() if hasattr(module, "parts") else (module,)
+    optimizers = [optimizer_of(part, learning_rate, beta1) for part in parts]
     losses, norms = [], []
     with torch.backends.mkldnn.flags(enabled=mkldnn):
         for _ in range(STEPS):
-            optimizer.zero_grad()
-            loss = getattr(module, "loss_of", loss_of)(module(*data), label)
-            loss.backward()
-            squares = [p.grad.double().square().sum() for p in module.parameters()]
-            losses.append(loss.item())
+            squares = []
+            losses.append(0)
+            for part, optimizer, loss in zip(parts, optimizers, losses_in_turn(module, data, label)):
+                optimizer.zero_grad()
+                loss.backward()
+                squares += [p.grad.double().square().sum() for p in part.parameters()]
+                losses[-1] += loss.item()
+                optimizer.step()
             norms.append(torch.stack(squares).sum().sqrt().item())
-            optimizer.step()
     return losses, norms
 
 
@@ -222,7 +252,9 @@ def golden(name):
     recipes = parameter_recipes(build())
     lines = [f"# {name}: made by make_parity.py with PyTorch {torch.__version__}, torchvision {torchvision.__version__}"]
     batch = next(iter(inputs.values()))[2][0]
-    lines += [f"batch {batch}", f"learning_rate {learning_rate!r}", f"momentum {MOMENTUM!r}"]
+    beta1 = BETA1.get(name)
+    lines += [f"batch {batch}", f"learning_rate {learning_rate!r}"]
+    lines += [f"momentum {MOMENTUM!r}" if beta1 is None else f"beta1 {beta1!r}"]
     for layer, options in CHANGES.get(name, {}).items():
         lines += [f"set {layer} {option} {' '.join(map(str, numbers))}" for option, numbers in options.items()]
     for keyword, tensors in (("input", {**inputs, **labels}), ("parameter", recipes)):
@@ -233,14 +265,14 @@ def golden(name):
         lines.append(f"{run} loss {' '.join(map(repr, losses))}")
         lines.append(f"{run} grad_norm {' '.join(map(repr, norms))}")
 
-    truth = train(build, recipes, inputs, labels, learning_rate, torch.float64)
-    again = train(build, recipes, inputs, labels, learning_rate, torch.float64, threads=1, mkldnn=False)
+    truth = train(build, recipes, inputs, labels, learning_rate, beta1, torch.float64)
+    again = train(build, recipes, inputs, labels, learning_rate, beta1, torch.float64, threads=1, mkldnn=False)
     apart = max(abs(a / b - 1) for x, y in zip(truth, again) for a, b in zip(x, y))
     print(f"{name}: loss {truth[0][0]:.6f} to {truth[0][-1]:.6f}; double against double {apart:.1e}")
     assert apart < 1e-10, "the run is chaotic: its digits are no golden"
     write("double", *truth)
     for variant, settings in FLOAT_VARIANTS.items():
-        run = train(build, recipes, inputs, labels, learning_rate, torch.float32, **settings)
+        run = train(build, recipes, inputs, labels, learning_rate, beta1, torch.float32, **settings)
         first, last = abs(run[0][0] / truth[0][0] - 1), abs(run[0][-1] - truth[0][-1])
         norm = max(abs(a / b - 1) for a, b in zip(run[1], truth[1]))
         assert norm < 1e-3, "rounding carries too far to say much about float32: train on more samples, or more slowly"

@@ -245,10 +245,10 @@ class InceptionBn(nn.Module):
 
 
 class Generator(nn.Module):
-    def __init__(self):
+    def __init__(self, width=64):
         super().__init__()
         layers, before = [], 100
-        for width in (512, 256, 128, 64):
+        for width in (8 * width, 4 * width, 2 * width, width):
             first = before == 100
             layers += [nn.ConvTranspose2d(before, width, 4, 1 if first else 2, 0 if first else 1, bias=False),
                        nn.BatchNorm2d(width), nn.ReLU()]
@@ -260,10 +260,10 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    def __init__(self):
+    def __init__(self, width=64):
         super().__init__()
-        layers, before = [nn.Conv2d(3, 64, 4, 2, 1, bias=False), nn.LeakyReLU(0.2)], 64
-        for width in (128, 256, 512):
+        layers, before = [nn.Conv2d(3, width, 4, 2, 1, bias=False), nn.LeakyReLU(0.2)], width
+        for width in (2 * width, 4 * width, 8 * width):
             layers += [nn.Conv2d(before, width, 4, 2, 1, bias=False), nn.BatchNorm2d(width), nn.LeakyReLU(0.2)]
             before = width
         self.main = nn.Sequential(*layers, nn.Conv2d(before, 1, 4, bias=False))
@@ -273,25 +273,24 @@ class Discriminator(nn.Module):
 
 
 class Dcgan(nn.Module):
-    """Both are trained at once, each by its own loss at the same parameters."""
+    """Each is updated by an optimizer of its own, in the sequence of PyTorch's tutorial."""
 
-    def __init__(self):
+    def __init__(self, width=64):
         super().__init__()
-        self.generator, self.discriminator = Generator(), Discriminator()
+        self.generator, self.discriminator = Generator(width), Discriminator(width)
 
-    def forward(self, noise, image):
-        drawn = self.generator(noise)
-        of_discriminator = self.discriminator(image), self.discriminator(drawn.detach())
-        self.discriminator.requires_grad_(False)
-        through = self.discriminator(drawn)
-        self.discriminator.requires_grad_(True)
-        return *of_discriminator, through
+    def parts(self):
+        """What an optimizer each updates."""
+        return self.discriminator, self.generator
 
-    def loss_of(self, judged, _):
-        real, drawn, through = judged
-        yes, no = torch.ones_like(real), torch.zeros_like(real)
+    def losses_in_turn(self, noise, image):
+        """Of each part. The next one is computed after the part was updated."""
         loss = F.binary_cross_entropy_with_logits
-        return loss(real, yes) + loss(drawn, no) + loss(through, yes)
+        real = self.discriminator(image)
+        yes, no = torch.ones_like(real), torch.zeros_like(real)
+        drawn = self.generator(noise)
+        yield loss(real, yes) + loss(self.discriminator(drawn.detach()), no)
+        yield loss(self.discriminator(drawn), yes)
 
 
 def llama(words):

@@ -26,6 +26,13 @@ std::vector<NamedOutput> OutputsOf(const proto::Network& network, const Program&
         std::any_of(there.begin(), there.end(), [&](const Endpoint& e) { return e.name == objective; });
     if (computed) outputs.push_back({"loss", objective, true});
   }
+  // The sum of what different updates minimise tells little: each is a figure of its own, too.
+  const size_t objectives = network.update_size() > 0 ? outputs.size() : 0;
+  for (size_t i = 0; i < objectives; ++i) {
+    const std::string objective = outputs[i].output;  // a copy: the vector grows
+    const bool named = std::find(network.output().begin(), network.output().end(), objective) != network.output().end();
+    if (objective != "loss" && !named) outputs.push_back({objective, objective});
+  }
   for (const std::string& output : network.output()) {
     for (const Endpoint& endpoint : there) {
       const bool number = endpoint.name == output && endpoint.type.num_elements() == 1;

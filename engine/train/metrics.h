@@ -18,7 +18,8 @@ class Network;
 
 namespace snug::core {
 
-// Returns the sum of the objectives as "loss", then each further output that is one number.
+// Returns the sum of the objectives as "loss", then, where updates minimise them one after the other, each by itself,
+// then each further output that is one number.
 using Metrics = std::vector<std::pair<std::string, double>>;
 std::vector<std::string> MetricNames(const proto::Network& network, const Program& program);
 // The same, with which of their values are better.

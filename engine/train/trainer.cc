@@ -281,7 +281,30 @@ absl::Status Trainer::RunMicroBatch(int64_t part, const std::function<void()>& m
   return absl::OkStatus();
 }
 
+// How many updates of a step were made before the first whose objectives are not finite.
+absl::StatusOr<int> Trainer::UpdatesMade() {
+  for (int k = 0; k < network_.update_size(); ++k) {
+    for (const std::string& objective : network_.update(k).objective()) {
+      SNUG_ASSIGN_OR_RETURN(const std::vector<double> values, session_->Fetch(objective));
+      for (const double value : values) {
+        if (!std::isfinite(value)) return k;
+      }
+    }
+  }
+  return 0;
+}
+
 absl::Status Trainer::NotFinite(int64_t part) {
+  SNUG_ASSIGN_OR_RETURN(const int made, UpdatesMade());
+  half_updated_ = made > 0;
+  if (half_updated_ && names_not_finite_) {
+    return absl::InternalError(absl::StrCat(
+        "step ", step_ + 1, ": the loss of update ", made + 1, " is not finite (",
+        absl::StrJoin(network_.update(made).objective(), ", "), "), and ",
+        made == 1 ? "the update before it was" : absl::StrCat("the ", made, " updates before it were"),
+        " made already: the parameters are those of no whole step, and no checkpoint is written of them. Go on from "
+        "the last one; a smaller learning rate or clip_norm may help."));
+  }
   if (!names_not_finite_) {
     diverged_ = true;
     return absl::CancelledError("the loss is not finite");
@@ -333,7 +356,7 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
   };
   const bool tells_later = session_->upload_bytes() > 0;
   names_not_finite_ = !callbacks.not_finite;
-  diverged_ = false;
+  diverged_ = half_updated_ = false;
   while (!finished()) {
     if (callbacks.stop && callbacks.stop()) {
       tell();
@@ -344,10 +367,10 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
     SNUG_RETURN_IF_ERROR(told);
     if (diverged_) {
       callbacks.not_finite();
-      return checkpoint();
+      return half_updated_ ? absl::OkStatus() : checkpoint();
     }
     if (!report.ok()) {
-      const bool has_state = step_ > 0 && !session_->failed();
+      const bool has_state = step_ > 0 && !session_->failed() && !half_updated_;
       return has_state ? WithCheckpoint(report.status(), checkpoint()) : report.status();
     }
     untold = *std::move(report);

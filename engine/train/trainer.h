@@ -96,7 +96,8 @@ class Trainer {
     // The learning rate of a step, by how many steps were done before, in place of the optimizer's and its schedule's.
     std::function<double(int64_t step)> rate;
     // Where a loss is not finite, the run ends after this, as one that is stopped: nothing was changed by that step. If
-    // this is empty the run fails, with the node that made such a number.
+    // this is empty the run fails, with the node that made such a number. Of a network that makes several updates in
+    // turn, those before the one of that loss were made: then there is no checkpoint, and the error names the update.
     std::function<void()> not_finite;
   };
 
@@ -107,7 +108,8 @@ class Trainer {
   ~Trainer();
 
   // Runs steps until all are done or `stop` returns true, and evaluates at the end. A step that fails, for instance by
-  // a loss that is not finite, has changed nothing, so the state before it becomes a checkpoint too.
+  // a loss that is not finite, has changed nothing, so the state before it becomes a checkpoint too; unless it made one
+  // of several updates.
   absl::Status Run(const Callbacks& callbacks);
 
   // The step is what a checkpoint keeps in addition to the session's Variables. Resume sets it, as if so many steps had
@@ -192,6 +194,7 @@ class Trainer {
   absl::StatusOr<StepReport> Step(const Callbacks& callbacks, const std::function<void()>& meanwhile);
   absl::Status RunMicroBatches(const std::function<void()>& meanwhile, StepReport* report);
   absl::Status RunMicroBatch(int64_t part, const std::function<void()>& meanwhile, StepReport* report);
+  absl::StatusOr<int> UpdatesMade();
   absl::Status NotFinite(int64_t part);
   absl::Status EvaluateInto(const Callbacks& callbacks);
 
@@ -205,6 +208,7 @@ class Trainer {
   int64_t step_ = 0, steps_ = 0;
   bool names_not_finite_ = true;  // where a loss is not finite; or it only ends the run, and `diverged_` says so
   bool diverged_ = false;
+  bool half_updated_ = false;  // whether the step whose loss was not finite had made the first of its updates
   std::optional<int64_t> evaluate_every_, checkpoint_every_;  // steps; 0: never; nothing: at the end of an epoch
   DataBegin data_begin_;
   double base_rate_ = 0;

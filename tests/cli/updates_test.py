@@ -1,0 +1,88 @@
+"""A network whose steps make one update after the other, trained, resumed and planned by the command."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import unittest
+
+from snug import BINARY, ROOT, SnugTest
+
+NETWORK = str(ROOT / "tests" / "data" / "adversaries.pbtxt")
+
+
+def snug(*arguments):
+    return subprocess.run([str(BINARY), *arguments], capture_output=True, text=True, timeout=300)
+
+
+def array(numbers, *dims):
+    return [array(numbers, *dims[1:]) for _ in range(dims[0])] if dims else next(numbers)
+
+
+class UpdatesTest(SnugTest):
+    def setUp(self):
+        super().setUp()
+        drawn = random.Random(7)
+        numbers = iter(lambda: round(drawn.uniform(-1, 1), 4), None)
+        self.data = self.folder / "pictures.jsonl"
+        with open(self.data, "w", encoding="utf-8") as file:
+            for _ in range(48):
+                print(json.dumps({"noise": array(numbers, 6, 2, 2), "image": array(numbers, 2, 8, 8)}), file=file)
+
+    def train(self, output, *arguments):
+        return snug("train", NETWORK, f"--output={self.folder / output}", "--data=json-lines",
+                    f"--data-json-lines-file={self.data}", "--batch=8", "--threads=1", "--checkpoint-every=4", *arguments)
+
+    def newest(self, output):
+        folder = self.folder / output / "checkpoints"
+        name = sorted(path for path in os.listdir(folder) if path.startswith("step-"))[-1]
+        return (folder / name).read_bytes()
+
+    def test_each_objective_is_told_by_itself(self):
+        run = self.train("run", "--steps=6")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        lines = [json.loads(line) for line in (self.folder / "run" / "metrics.jsonl").read_text().splitlines()]
+        steps = [line for line in lines if line["kind"] == "step"]
+        self.assertEqual(len(steps), 6)
+        for step in steps:  # the third is called "loss", as the sum is
+            self.assertGreater(step["loss"], step["real_loss.mean"] + step["drawn_loss.mean"])
+        self.assertIn("  real_loss.mean ", run.stdout)
+
+    def test_a_training_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(self):
+        self.assertEqual(self.train("whole", "--steps=8").returncode, 0)
+        self.assertEqual(self.train("parts", "--steps=4", "--schedule=constant").returncode, 0)
+        resumed = self.train("parts", "--steps=8", "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        whole, parts = self.newest("whole"), self.newest("parts")
+        for slot in (b"judge.conv.weight/m", b"judge.conv.weight/v", b"draw.0.weight/momentum"):
+            self.assertIn(slot, whole)
+        self.assertTrue(whole == parts)
+
+    def test_streams_and_engines_leave_the_same(self):
+        checkpoints = set()
+        for arguments in (["--memory=none", "--engine=serial"], ["--memory=best", "--streams=3"],
+                          ["--memory=dynamic", "--engine=serial"]):
+            run = self.train("way", "--steps=4", *arguments)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            content = self.newest("way")
+            checkpoints.add(content[8 + int.from_bytes(content[:8], "little"):])
+            shutil.rmtree(self.folder / "way")
+        self.assertEqual(len(checkpoints), 1)
+
+    def test_micro_batches_are_refused_by_name(self):
+        run = self.train("run", "--steps=2", "--accumulate=2")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("update: a step of 2 micro-batches makes one update of all parameters: expected accumulate 1",
+                      run.stderr)
+
+    def test_the_memory_table_does_not_compare_with_what_is_not_simulated(self):
+        run = snug("bench", "memory", NETWORK, "--train", "--memory=best", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for row in json.loads(run.stdout)["rows"]:
+            self.assertIsNone(row["pytorch"])
+            self.assertEqual(row["pytorch_missing"], "updates that are made one after the other are not simulated")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -108,6 +108,43 @@ TEST_F(ResumeTest, OptimizersAreToldApartWhateverTheyKeep) {
   }
 }
 
+TEST_F(ResumeTest, UpdatesInTurnAreOtherOnesThanAllAtOnce) {
+  constexpr char kTwo[] = R"(
+    name: "two"
+    input { name: "x" shape { dim: 3 } }
+    layer { name: "a" input: "x" dense { units: 1 } }
+    layer { name: "b" input: "x" dense { units: 1 } }
+    layer { name: "first" input: "a" reduce_mean {} }
+    layer { name: "second" input: "b" reduce_mean {} }
+    objective: ["first", "second"]
+    optimizer { learning_rate: 0.1 adam {} })";
+  const auto session = [&](const std::string& updates) {
+    return *MakeSession(kTwo + updates, {.batch = 2}, /*seed=*/1);
+  };
+  const std::string in_turn =
+      " update { objective: \"first\" parameter: \"a.*\" } update { objective: \"second\" parameter: \"b.*\" }";
+  const std::string other =
+      " update { objective: \"second\" parameter: \"b.*\" } update { objective: \"first\" parameter: \"a.*\" }";
+  const auto all = session(""), two = session(in_turn);
+  EXPECT_EQ(ConditionsOf(*all)["updates"], "one of all");
+  EXPECT_THAT(ConditionsOf(*two)["updates"], testing::StartsWith("2 in turn, of "));
+  EXPECT_EQ(ConditionsOf(*session(" update { objective: \"first\" parameter: \"a.*\" optimizer { sgd {} } }"
+                                  " update { objective: \"second\" parameter: \"b.*\" }"))["optimizer"],
+            "sgd and adam");
+  ASSERT_TRUE(SaveTraining(store_, 1, *two).ok());
+  EXPECT_TRUE(Resume(*session(in_turn), files_, store_.PathOf(1), {}).ok());
+  EXPECT_THAT(std::string(Resume(*session(""), files_, store_.PathOf(1), {}).status().message()),
+              HasSubstr(", this run has one of all"));
+  EXPECT_THAT(std::string(Resume(*session(other), files_, store_.PathOf(1), {}).status().message()),
+              HasSubstr("made with updates 2 in turn, of "));
+  Metadata older = ConditionsOf(*all);
+  older.erase("updates");
+  ASSERT_TRUE(store_.Save(2, StateOf(*all), older).ok());
+  EXPECT_TRUE(Resume(*session(""), files_, store_.PathOf(2), {}).ok());
+  EXPECT_THAT(std::string(Resume(*session(in_turn), files_, store_.PathOf(2), {}).status().message()),
+              HasSubstr("made with updates one of all, this run has 2 in turn, of "));
+}
+
 TEST_F(ResumeTest, RowsOfTablesThatAreLeftAloneAreSoFromTheBeginning) {
   constexpr char kTable[] = R"(
     name: "table"

@@ -1,5 +1,6 @@
 #include "engine/train/checkpoint/resume.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -9,7 +10,9 @@
 #include <set>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/base/status.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/check_optimizer.h"
@@ -23,6 +26,13 @@ namespace {
 constexpr absl::string_view kAccumulate = "accumulate", kThreads = "threads", kTuning = "tuning",
                             kPlatform = "platform";
 constexpr char kSparseTables[] = "sparse_tables", kNoTables[] = "none";
+constexpr char kUpdates[] = "updates", kOneUpdate[] = "one of all";
+
+// What held for checkpoints that do not name a condition, as they are from before there was a choice; null: nobody
+// knows.
+const char* BeforeThereWasAChoice(absl::string_view condition) {
+  return condition == kSparseTables ? kNoTables : condition == kUpdates ? kOneUpdate : nullptr;
+}
 
 std::string PlatformText(const Platform& platform) {
   return absl::StrCat(platform.device, " ", platform.instructions, " ", platform.library);
@@ -44,8 +54,9 @@ std::vector<Difference> Compare(const Metadata& before, const Metadata& here) {
   std::vector<Difference> differences;
   for (const auto& [condition, value] : here) {
     const auto found = before.find(condition);
-    if (condition == kDecayKey || (found == before.end() && condition != kSparseTables)) continue;
-    const std::string was = found == before.end() ? kNoTables : found->second;
+    const char* const unsaid = BeforeThereWasAChoice(condition);
+    if (condition == kDecayKey || (found == before.end() && unsaid == nullptr)) continue;
+    const std::string was = found == before.end() ? unsaid : found->second;
     if (was != value) differences.push_back({condition, was, value});
   }
   return differences;
@@ -81,9 +92,10 @@ std::string OptimizerState(const Graph& graph) {
   return absl::StrJoin(types, " and ");
 }
 
-// Returns which rule changes the parameters, by its name in the model file; empty: nothing is trained. Slots do not
+// Returns which rules change the parameters, by their names in the model file; empty: nothing is trained. Slots do not
 // tell it: those of Adam, AdamW and LAMB have the same names.
-absl::string_view OptimizerKind(const Graph& graph) {
+std::string OptimizerKinds(const Graph& graph) {
+  std::vector<absl::string_view> kinds;  // in the order of the updates
   static constexpr std::pair<absl::string_view, absl::string_view> kKinds[] = {
       {"sgd_update", "sgd"},         {"momentum_update", "sgd"},
       {"rmsprop_update", "rmsprop"}, {"rmsprop_momentum_update", "rmsprop"},
@@ -96,10 +108,34 @@ absl::string_view OptimizerKind(const Graph& graph) {
     absl::ConsumeSuffix(&op, "_rows");                                                // or of rows
     for (const auto& [update, kind] : kKinds) {
       if (op != update) continue;
-      return kind == "adam" && node.options.Get<proto::Update>().decoupled_decay() ? "adamw" : kind;
+      const bool decoupled = kind == "adam" && node.options.Get<proto::Update>().decoupled_decay();
+      const absl::string_view name = decoupled ? "adamw" : kind;
+      if (!absl::c_linear_search(kinds, name)) kinds.push_back(name);
     }
   }
-  return "";
+  return absl::StrJoin(kinds, " and ");
+}
+
+// Returns how many updates a step makes one after the other, and a digest of which parameters each changes: those of
+// one have the same gate, the only input that is a single byte.
+std::string UpdatesInTurn(const Graph& graph) {
+  std::vector<ValueId> gates;
+  std::vector<std::string> changed;  // a turn and a parameter
+  for (const NodeId id : graph.ProgramOrder()) {
+    const Node& node = graph.node(id);
+    if (node.phase != Phase::kUpdate || !node.outputs.empty() || node.inputs.empty()) continue;
+    const VariableId variable = graph.value(node.inputs[0]).variable;
+    if (!variable.valid() || graph.variable(variable).role != VariableRole::kParameter) continue;
+    for (const ValueId input : node.inputs) {
+      if (!input.valid() || !(graph.type(input) == ValueType{DType::kUint8, Shape(), {}})) continue;
+      if (!absl::c_linear_search(gates, input)) gates.push_back(input);
+      const auto turn = absl::c_find(gates, input) - gates.begin();
+      changed.push_back(absl::StrCat(turn, " ", graph.variable(variable).name));
+    }
+  }
+  if (gates.size() < 2) return kOneUpdate;
+  absl::c_sort(changed);
+  return absl::StrCat(gates.size(), " in turn, of ", absl::Hex(HashName(absl::StrJoin(changed, "\n"))));
 }
 
 // Returns the tables whose rows are left alone where the optimizer would change them otherwise. A checkpoint that
@@ -143,8 +179,9 @@ Metadata ConditionsOf(const Session& session) {
       {std::string(kDecayKey), std::string(Name(compiled.decay_rule))},
       {std::string(kThreads), absl::StrCat(compiled.threads)},
       {std::string(kTuning), compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
-  if (const absl::string_view kind = OptimizerKind(compiled.graph); !kind.empty()) {
-    conditions["optimizer"] = std::string(kind);
+  if (const std::string kinds = OptimizerKinds(compiled.graph); !kinds.empty()) {
+    conditions["optimizer"] = kinds;
+    conditions[kUpdates] = UpdatesInTurn(compiled.graph);
   }
   if (const std::string state = OptimizerState(compiled.graph); !state.empty()) conditions["optimizer.state"] = state;
   if (!compiled.tables.empty()) conditions[kSparseTables] = TablesLeftAlone(compiled);

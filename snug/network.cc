@@ -118,8 +118,9 @@ class Builder {
       if (impl_.errors.size() < kMaxErrors) impl_.errors.push_back(error);
     }
     const proto::Network& from = body.network;
-    if (from.objective_size() > 0 || from.has_optimizer()) {
-      Error(absl::StrCat("sub-network \"", from.name(), "\": only the whole network has objectives and an optimizer"));
+    if (from.objective_size() > 0 || from.has_optimizer() || from.update_size() > 0) {
+      Error(absl::StrCat("sub-network \"", from.name(),
+                         "\": only the whole network has objectives, updates and an optimizer"));
     }
     proto::Subnetwork added;
     added.set_name(from.name());
@@ -166,6 +167,18 @@ class Builder {
     for (const Option& option : options) {
       const absl::Status status = embed::SetOption(option, impl_.network.mutable_optimizer());
       if (!status.ok()) Error(absl::StrCat("optimizer: ", status.message()));
+    }
+  }
+
+  void Update(std::vector<std::string> objectives, std::vector<std::string> parameters,
+              const std::vector<Option>& optimizer) {
+    proto::AlternatingUpdate& update = *impl_.network.add_update();
+    impl_.locations.network.children.push_back({proto::Network::descriptor()->FindFieldByName("update"), pos(), {}});
+    for (std::string& objective : objectives) update.add_objective(std::move(objective));
+    for (std::string& parameter : parameters) update.add_parameter(std::move(parameter));
+    for (const Option& option : optimizer) {
+      const absl::Status status = embed::SetOption(option, update.mutable_optimizer());
+      if (!status.ok()) Error(absl::StrCat("update: optimizer: ", status.message()));
     }
   }
 
@@ -299,6 +312,12 @@ Network& Network::Output(std::string value, Where where) noexcept {
 
 Network& Network::Optimizer(std::vector<Option> options, Where where) noexcept {
   Build(impl_, where, [&](Builder& b) { b.Optimizer(options); });
+  return *this;
+}
+
+Network& Network::Update(std::vector<std::string> objectives, std::vector<std::string> parameters,
+                         std::vector<Option> optimizer, Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) { b.Update(std::move(objectives), std::move(parameters), optimizer); });
   return *this;
 }
 

@@ -70,6 +70,14 @@ class SNUG_API Network {
   Network& Output(std::string value, Where where = Where::Current()) noexcept;
   // Sets options of the optimizer: {{"learning_rate", 0.1}, {"sgd.momentum", 0.9}}.
   Network& Optimizer(std::vector<Option> options, Where where = Where::Current()) noexcept;
+  // Adds one of the updates that a step makes one after the other: it minimises these objectives by changing the
+  // parameters that patterns of names match, and what comes after it is computed with the changed ones. Options are
+  // those of an optimizer of its own; none: the network's. Without updates all objectives train all parameters, at
+  // once.
+  //
+  //   network.Update({"real_loss", "drawn_loss"}, {"discriminator.*"}).Update({"generator_loss"}, {"generator.*"});
+  Network& Update(std::vector<std::string> objectives, std::vector<std::string> parameters,
+                  std::vector<Option> optimizer = {}, Where where = Where::Current()) noexcept;
   // May be called before or after adding layers of the op, but before the network is used.
   Network& AddOp(Op op) noexcept;
 

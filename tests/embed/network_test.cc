@@ -18,6 +18,26 @@ TEST(Network, BuiltByCodeIsTheOneOfTheFile) {
   EXPECT_EQ(*SmallNetwork().ToText(), *text->ToText());
 }
 
+TEST(Network, UpdatesBuiltByCodeAreThoseOfTheFile) {
+  const auto build = [](const char* parameter) {
+    Network network("two");
+    network.Input("x", {2}).Layer("b", "dense", {"x"}, {{"units", 2}}).Layer("a", "dense", {"b"}, {{"units", 1}});
+    network.Layer("c", "dense", {"b"}, {{"units", 1}}).Layer("first", "reduce_mean", {"a"});
+    network.Layer("second", "reduce_mean", {"c"}).Objective("first").Objective("second");
+    network.Update({"first"}, {"a.*"}, {{"learning_rate", 0.5}, {"adam.beta1", 0.5}});
+    network.Update({"second"}, {"b.*", parameter});
+    return network;
+  };
+  const Network network = build("c.*");
+  EXPECT_THAT(*network.ToText(),
+              HasSubstr("update { objective: \"first\" parameter: \"a.*\" optimizer { learning_rate: 0.5 adam { beta1: "
+                        "0.5 } } }\nupdate { objective: \"second\" parameter: \"b.*\" parameter: \"c.*\" }"));
+  Result<Session> session = Session::Create(network);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  EXPECT_THAT(Mistake(build("d.*")), HasSubstr("network_test.cc:"));
+  EXPECT_THAT(Mistake(build("d.*")), HasSubstr("update: \"d.*\": expected the name of a parameter that is trained"));
+}
+
 TEST(Network, GetsAsManyClassesAsDataHave) {
   const Network network = SmallNetwork();
   const Result<Network> seven = network.WithClasses(7);
@@ -177,7 +197,7 @@ TEST(Network, MistakesInSubNetworksAreLocatedToo) {
   Network other("n");
   other.Input("x", {4}).Subnetwork(shaped).Loop("l", "shaped", {"x"}, {.carries = {{"h", "y"}}, .times = 2});
   EXPECT_THAT(Mistake(other), HasSubstr("input \"h\": expected neither shape nor dtype"));
-  EXPECT_THAT(Mistake(other), HasSubstr("only the whole network has objectives and an optimizer"));
+  EXPECT_THAT(Mistake(other), HasSubstr("only the whole network has objectives, updates and an optimizer"));
 }
 
 TEST(Network, ListsEnumsAndNestedOptions) {

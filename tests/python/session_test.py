@@ -40,6 +40,26 @@ class TrainingTest(PackageTest):
             self.assertEqual(other.steps, 200)
             self.assertEqual(train(session, 3, 500), train(other, 3, 500))
 
+    def test_updates_are_made_one_after_the_other(self):
+        weight = 'bias: false } param { name: "weight" '
+        network = snug.Network.from_text(f"""
+            input {{ name: "x" shape {{ dim: 1 }} }}
+            layer {{ name: "b" input: "x" dense {{ units: 1 {weight} init {{ kind: CONSTANT value: 0.5 }} }} }}
+            layer {{ name: "a" input: "b" dense {{ units: 1 {weight} init {{ kind: CONSTANT value: 2 }} }} }}
+            layer {{ name: "again" input: "b" dense {{ units: 1 {weight} tie: "a.weight" }} }}
+            layer {{ name: "first" input: "a" reduce_sum {{}} }}
+            layer {{ name: "second" input: "again" reduce_sum {{}} }}
+            objective: ["first", "second"]
+            update {{ objective: "first" parameter: "a.*" optimizer {{ learning_rate: 3 sgd {{}} }} }}
+            update {{ objective: "second" parameter: "b.*" }}
+            optimizer {{ learning_rate: 0.25 sgd {{}} }}""")
+        with snug.Session(network, batch=1) as session:
+            one = {"x": memoryview(array.array("f", [1])).cast("B").cast("f", (1, 1))}
+            # The first update makes a of 2 a 2 - 3 * 0.5, which the second reads: b becomes 0.5 - 0.25 * 0.5.
+            for expected in ((2 * 0.5, 0.5 * 0.5), (0.5 * 0.375, (0.5 - 3 * 0.375) * 0.375)):
+                losses = session.step(one)
+                self.assertEqual((losses["first"].item(), losses["second"].item()), expected)
+
     def test_the_command_goes_on_from_its_checkpoints_and_it_from_the_commands(self):
         model = self.folder / "quadrants.pbtxt"
         model.write_text(QUADRANTS + 'training { batch: 16 data { csv { file: "points.csv" label: "quadrant" } } }\n')

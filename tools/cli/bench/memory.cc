@@ -64,6 +64,10 @@ absl::StatusOr<MemoryTableRow> RowOf(const LoadedNetwork& loaded, CompileOptions
     if (!planned.ok()) return Annotate(planned.status(), strategy.strategy);
     row.planned.push_back(*std::move(planned));
   }
+  if (options.training && loaded.network.update_size() > 0) {
+    row.pytorch_missing = "updates that are made one after the other are not simulated";
+    return row;
+  }
   const absl::StatusOr<memory::Requests> requests = EagerStep(imported, compiled.graph.variables(), options.training);
   if (requests.ok()) {
     row.pytorch = BytesOf(*requests);

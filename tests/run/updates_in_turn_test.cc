@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "tests/run/train_util.h"
@@ -60,6 +62,45 @@ TEST(UpdatesInTurn, TheSecondReadsWhatTheFirstHasChanged) {
       EXPECT_EQ(stepped.b, 0.5) << Name(precision);     // its gradient is 0, as the new a is
     }
   }
+}
+
+// Two layers read an image that is a parameter, one before and one after it is changed, beside an image that lies
+// channels-last.
+TEST(UpdatesInTurn, AParameterIsReorderedAnew) {
+  constexpr char kText[] = R"(
+    input { name: "x" shape { dim: [3, 6, 6] } }
+    layer { name: "b" input: "x" conv { filters: 8 kernel: 3 pad: 1 } }
+    layer { name: "p" parameter { dim: [1, 8, 6, 6] init { kind: NORMAL value: 1 } } }
+    layer { name: "sum" input: ["b", "p"] add {} }
+    layer { name: "again" input: ["b", "p"] add {} }
+    layer { name: "squared" input: "sum" square {} }
+    layer { name: "squared_again" input: "again" square {} }
+    layer { name: "first" input: "squared" reduce_sum {} }
+    layer { name: "second" input: "squared_again" reduce_sum {} }
+    objective: ["first", "second"]
+    update { objective: "first" parameter: "p*" }
+    update { objective: "second" parameter: "b.*" }
+    optimizer { learning_rate: 0.25 sgd {} }
+  )";
+  const auto losses = [&](const std::set<std::string>& disabled) {
+    auto session = MakeSession(kText, {.disabled_passes = disabled});
+    SNUG_CHECK_OK(session.status());
+    SNUG_CHECK_OK((*session)->Run());
+    int reorders = 0;
+    const Graph& graph = (*session)->compiled().graph;
+    for (const NodeId id : graph.ProgramOrder()) {
+      const Node& node = graph.node(id);
+      reorders += node.op == "reorder" && graph.value(node.inputs[0]).name == "p";
+    }
+    return std::tuple(*(*session)->FetchScalar("first"), *(*session)->FetchScalar("second"), reorders);
+  };
+  const auto [first, second, reorders] = losses({});
+  EXPECT_EQ(reorders, 2);
+  EXPECT_NEAR(second, first / 4, 1e-5 * first);  // p - 0.25 * 2 (b + p) takes half of each sum away
+  const auto [first_plain, second_plain, no_reorders] = losses({"channels_last"});
+  EXPECT_EQ(no_reorders, 0);
+  EXPECT_NEAR(first, first_plain, 1e-5 * first);
+  EXPECT_NEAR(second, second_plain, 1e-5 * second);
 }
 
 TEST(UpdatesInTurn, WithoutThemAllIsChangedAtOnce) {

@@ -134,6 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaTraining,
                                          TrainedModel{"models/resnet20.pbtxt", 2, /*large=*/true},
                                          TrainedModel{"models/tagger.pbtxt", 2, /*large=*/true},
                                          TrainedModel{"tests/data/loops.pbtxt", 2},
+                                         TrainedModel{"tests/data/adversaries.pbtxt", 2},
                                          TrainedModel{"tests/golden/parity/transformer.pbtxt", 2}),
                          [](const auto& info) {
                            const std::string path = info.param.path;

@@ -46,8 +46,8 @@ absl::StatusOr<std::vector<UpdateGroup>> FindUpdateGroups(const Imported& import
                                                           const SourceMap& locations, const proto::Optimizer& optimizer,
                                                           DType precision);
 
-// Brings the nodes of the forward pass in the sequence of the updates, and finds each group's `before` and
-// `statistics`. Copies of parameters in bfloat16 are made anew where parameters were changed.
+// Brings the nodes of the forward pass in the sequence of the updates (put_in_turn.cc), and finds each group's `before`
+// and `statistics`. Copies of parameters in bfloat16 are made anew where parameters were changed.
 absl::Status PutInTurn(Imported& imported, const SourceMap& locations, std::vector<UpdateGroup>& groups);
 
 }  // namespace snug::core

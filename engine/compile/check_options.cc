@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -26,11 +27,16 @@ absl::Status CheckPassNames(const CompileOptions& options) {
 
 // Of options that are made, and tested, for the CPU.
 absl::Status CheckForTheProcessor(const CompileOptions& options) {
-  if (options.device.kind == Device::Kind::kCpu || (!options.update_as_made && !options.recompute_sweeps)) {
-    return absl::OkStatus();
+  if (options.device.kind == Device::Kind::kCpu) return absl::OkStatus();
+  const std::pair<bool, absl::string_view> asked[] = {{options.update_as_made, "update-as-made"},
+                                                      {options.recompute_sweeps, "recompute-sweeps"},
+                                                      {options.gradients_from_outputs, "gradients-from-outputs"}};
+  for (const auto& [said, name] : asked) {
+    if (!said) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": is for the CPU, found the device ", options.device.ToString()));
   }
-  return absl::InvalidArgumentError(absl::StrCat(options.update_as_made ? "update-as-made" : "recompute-sweeps",
-                                                 ": is for the CPU, found the device ", options.device.ToString()));
+  return absl::OkStatus();
 }
 
 absl::Status CheckStashLimit(const CompileOptions& options) {

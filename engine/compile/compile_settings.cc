@@ -150,7 +150,8 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .keep_derived = settings.keep_derived,
       .update_as_made = settings.update_as_made,
       .sparse_tables = {settings.sparse_tables, places},
-      .recompute_sweeps = settings.recompute_sweeps};
+      .recompute_sweeps = settings.recompute_sweeps,
+      .gradients_from_outputs = settings.gradients_from_outputs};
   options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
   std::string why = LeaveOutFusionWithoutCompiler(options);
   if (without_fusion != nullptr) *without_fusion = std::move(why);

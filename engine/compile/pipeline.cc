@@ -96,6 +96,7 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : ProcessorPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
   for (const Pass& pass : RecomputingPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : OutputPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : LastProcessorPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : PassesAsMade()) names.emplace_back(pass.name);
   for (const Pass& pass : LastKeepingPasses()) names.emplace_back(pass.name);
@@ -149,6 +150,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
   if (options.recompute_sweeps && options.training) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, RecomputingPasses(), 59, options));
+  }
+  if (options.gradients_from_outputs && options.training) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, OutputPasses(), 59, options));
   }
   if (options.training && options.device.kind == Device::Kind::kCpu && !options.plain_kernels) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastProcessorPasses(), 60, options));

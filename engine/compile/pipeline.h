@@ -81,6 +81,9 @@ struct CompileOptions {
   // In training on the CPU: what one sweep gives of values that stay in any case is computed again for the backward
   // pass (passes/recompute_sweeps.cc).
   bool recompute_sweeps = false;
+  // In training on the CPU: gradients come from what an op gave, where what it was given would be kept for them alone
+  // (passes/gradients_from_outputs.cc).
+  bool gradients_from_outputs = false;
   // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
   // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;

@@ -1,24 +1,16 @@
-// layer_norm: normalises each row (the last `axes` axes) by its own mean and variance; and its gradient. Rows are
-// contiguous; short ones are done as columns of a tile. The gradients of weight and bias are summed over chunks of
-// rows, whose size follows from the shape, and the chunks' sums in order, so the bits are the same on any number of
-// threads.
-#include <algorithm>
-#include <array>
-#include <cmath>
+// layer_norm: normalises each row (the last `axes` axes) by its own mean and variance; and its gradient. The loops are
+// in layer_norm_rows.h.
 #include <vector>
 
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
-#include "ops/kit/isa.h"
-#include "ops/kit/lanes.h"
 #include "ops/layer_context.h"
+#include "ops/nn/layer_norm_rows.h"
 #include "ops/nn/norm_rows.h"
-#include "ops/nn/row_tile.h"
 #include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -83,314 +75,37 @@ absl::Status Gradient(GradContext& g) {
 absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums: [chunks][2][width]
   const ValueType& x = c.types().input(0);
   const NormRows view(x, c.options<proto::LayerNorm>().axes());
-  c.SetWorkspaceBytes(view.chunks * 2 * view.width * SizeOf(Float32PortType(x.dtype)));
+  c.SetWorkspaceBytes(layer_norm_rows::PartialSums(view) * SizeOf(Float32PortType(x.dtype)));
   return absl::OkStatus();
 }
 
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 8.0 * static_cast<double>(types.input(0).num_elements())}; }
 Cost CostOfGrad(const NodeTypes& types) { return {.flops = 14.0 * static_cast<double>(types.input(0).num_elements())}; }
 
-template <class T>
-struct ForwardCall {
-  using A = Accumulator<T>;
-  using S = Float32Port<T>;
-  explicit ForwardCall(const KernelContext& k)
-      : x(k.input<T>(0)),
-        weight(k.has_input(1) ? k.input<S>(1) : nullptr),
-        bias(k.has_input(2) ? k.input<S>(2) : nullptr),
-        y(k.output<T>(0)),
-        means(k.output<S>(1)),
-        inv_stds(k.output<S>(2)),
-        rows(k.input_type(0), k.options<proto::LayerNorm>().axes()),
-        epsilon(k.options<proto::LayerNorm>().epsilon()) {}
-  const T* x;
-  const S *weight, *bias;  // [width], or null
-  T* y;                    // may be x
-  S *means, *inv_stds;     // [rows]
-  NormRows rows;
-  double epsilon;
-};
-
-// Does `count` rows, kTileRows at most.
-template <Isa kIsa, class T>
-SNUG_INLINE void ForwardRows(const ForwardCall<T>& call, int64_t row, int64_t count) {
-  using A = Accumulator<T>;
-  const int64_t n = call.rows.width;
-  const A scale = A(1) / static_cast<A>(n);
-  const A epsilon = static_cast<A>(call.epsilon);
-  const auto* weight = call.weight;
-  const auto* bias = call.bias;
-  const T* x = call.x + row * n;
-  T* y = call.y + row * n;
-  alignas(64) A mean[kTileRows], inv_std[kTileRows];
-  SumRows<kIsa, 1>(count, n, mean,
-                   [=](int64_t j, int64_t i) SNUG_LAMBDA { return std::array<A, 1>{static_cast<A>(x[j * n + i])}; });
-  for (int64_t j = 0; j < count; ++j) mean[j] *= scale;
-  SumRows<kIsa, 1>(count, n, inv_std, [=, &mean](int64_t j, int64_t i) SNUG_LAMBDA {
-    const A d = static_cast<A>(x[j * n + i]) - mean[j];
-    return std::array<A, 1>{d * d};
-  });
-  SNUG_EACH_OF_N
-  for (int64_t j = 0; j < kTileRows; ++j) inv_std[j] = A(1) / std::sqrt(inv_std[j] * scale + epsilon);
-  for (int64_t j = 0; j < count; ++j) {
-    const A of_row = mean[j];
-    const A factor = inv_std[j];
-    const T* a = x + j * n;
-    T* b = y + j * n;
-    if (weight != nullptr && bias != nullptr) {
-      SNUG_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) {
-        b[i] = static_cast<T>((static_cast<A>(a[i]) - of_row) * factor * weight[i] + bias[i]);
-      }
-    } else {
-      for (int64_t i = 0; i < n; ++i) {
-        A v = (static_cast<A>(a[i]) - of_row) * factor;
-        if (weight != nullptr) v *= weight[i];
-        if (bias != nullptr) v += bias[i];
-        b[i] = static_cast<T>(v);
-      }
-    }
-  }
-  std::copy_n(mean, count, call.means + row);
-  std::copy_n(inv_std, count, call.inv_stds + row);
-}
-
-// Does `count` short rows.
-template <Isa kIsa, class T>
-SNUG_INLINE void ForwardTile(const ForwardCall<T>& call, int64_t row, int64_t count) {
-  using A = Accumulator<T>;
-  const int64_t n = call.rows.width;
-  const A scale = A(1) / static_cast<A>(n);
-  const A epsilon = static_cast<A>(call.epsilon);
-  const auto* weight = call.weight;
-  const auto* bias = call.bias;
-  RowTile<A> tile;
-  A* x = tile.at;
-  LoadRows<kIsa>(call.x + row * n, n, n, count, call.x + call.rows.rows * n, x);
-  alignas(64) A mean[kTileRows], inv_std[kTileRows];
-  SumTile(n, mean, [=](int64_t, int64_t at) SNUG_LAMBDA { return x[at]; });
-  SNUG_EACH_OF_N
-  for (int64_t j = 0; j < kTileRows; ++j) mean[j] *= scale;
-  for (int64_t i = 0; i < n; ++i) {
-    SNUG_EACH_OF_N
-    for (int64_t j = 0; j < kTileRows; ++j) x[i * kTileRows + j] -= mean[j];
-  }
-  SumTile(n, inv_std, [=](int64_t, int64_t at) SNUG_LAMBDA { return x[at] * x[at]; });
-  SNUG_EACH_OF_N
-  for (int64_t j = 0; j < kTileRows; ++j) inv_std[j] = A(1) / std::sqrt(inv_std[j] * scale + epsilon);
-  for (int64_t i = 0; i < n; ++i) {
-    const A w = weight != nullptr ? weight[i] : A(1);
-    const A added = bias != nullptr ? bias[i] : A(0);
-    SNUG_EACH_OF_N
-    for (int64_t j = 0; j < kTileRows; ++j) x[i * kTileRows + j] = x[i * kTileRows + j] * inv_std[j] * w + added;
-  }
-  StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.y + row * n, n);
-  std::copy_n(mean, count, call.means + row);
-  std::copy_n(inv_std, count, call.inv_stds + row);
-}
-
-template <class T>
-void Forward(const KernelContext& k) {
-  const ForwardCall<T> call(k);
-  const int64_t rows = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, call.rows.width));
-  if (call.rows.width <= kShortRow) {
-    ForEachRowTile(k.threads(), call.rows.rows, rows,
-                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardTile<isa()>(call, row, count); });
-    return;
-  }
-  ParallelFor(k.threads(), call.rows.rows, rows, [=](int64_t begin, int64_t end) {
-    const int64_t together = RowsTogether(call.rows.width);
-    WithIsa([=](auto isa) SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; row += together) {
-        ForwardRows<isa()>(call, row, std::min(together, end - row));
-      }
-    });
-  });
-}
-
-// Let g = dy weight and x' = (x - mean) inv_std. Then dx = inv_std (g - mean(g) - x' mean(g x')), and dweight and dbias
-// are the sums over rows of dy x' and dy.
-template <class T>
-struct BackwardCall {
-  using A = Accumulator<T>;
-  using S = Float32Port<T>;
-  explicit BackwardCall(const KernelContext& k)
-      : x(k.input<T>(0)),
-        weight(k.has_input(1) ? k.input<S>(1) : nullptr),
-        means(k.input<S>(2)),
-        inv_stds(k.input<S>(3)),
-        dy(k.input<T>(4)),
-        dx(k.output<T>(0)),
-        rows(k.input_type(0), k.options<proto::LayerNorm>().axes()) {}
-  const T* x;
-  const S *weight, *means, *inv_stds;
-  const T* dy;
-  T* dx;  // may be x or dy
-  NormRows rows;
-};
-
-// The numbers of the rows that are done together.
-template <class A>
-struct RowNumbers {
-  alignas(64) A mean[kTileRows], inv_std[kTileRows];
-  alignas(64) A means[2 * kTileRows];  // those of g, then those of g x'
-};
-
-// Computes the elements of kRows rows, from the j-th of those that are done together.
-template <int kRows, class T>
-SNUG_INLINE void BackwardElements(const BackwardCall<T>& call, int64_t row, const RowNumbers<Accumulator<T>>& all,
-                                  int64_t j, Float32Port<T>* dweight, Float32Port<T>* dbias) {
-  using A = Accumulator<T>;
-  const int64_t n = call.rows.width;
-  const T* x = call.x + (row + j) * n;
-  const T* dy = call.dy + (row + j) * n;
-  T* dx = call.dx + (row + j) * n;
-  const auto* weight = call.weight;
-  A mean[kRows], inv_std[kRows], mean_g[kRows], mean_gx[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    mean[r] = all.mean[j + r];
-    inv_std[r] = all.inv_std[j + r];
-    mean_g[r] = all.means[j + r];
-    mean_gx[r] = all.means[kTileRows + j + r];
-  }
-  SNUG_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    const A w = weight != nullptr ? weight[i] : A(1);
-    A of_weight = A(0), of_bias = A(0);
-    for (int r = 0; r < kRows; ++r) {
-      const A own = static_cast<A>(dy[r * n + i]);
-      const A normalized = (static_cast<A>(x[r * n + i]) - mean[r]) * inv_std[r];
-      of_weight += own * normalized;
-      of_bias += own;
-      dx[r * n + i] = static_cast<T>(inv_std[r] * (own * w - mean_g[r] - normalized * mean_gx[r]));
-    }
-    dweight[i] += of_weight;
-    dbias[i] += of_bias;
-  }
-}
-
-// Does `count` rows, kTileRows at most.
-template <Isa kIsa, class T>
-SNUG_INLINE void BackwardRows(const BackwardCall<T>& call, int64_t row, int64_t count, Float32Port<T>* dweight,
-                              Float32Port<T>* dbias) {
-  using A = Accumulator<T>;
-  // Of more rows, the numbers leave the registers, and rows a power of two long push each other out of the first-level
-  // cache.
-  constexpr int kRows = kIsa == Isa::kBaseline ? 1 : 2;
-  const int64_t n = call.rows.width;
-  const T* x = call.x + row * n;
-  const T* dy = call.dy + row * n;
-  const auto* weight = call.weight;
-  const A scale = A(1) / static_cast<A>(n);
-  RowNumbers<A> numbers;
-  std::copy_n(call.means + row, count, numbers.mean);
-  std::copy_n(call.inv_stds + row, count, numbers.inv_std);
-  SumRows<kIsa, 2>(count, n, numbers.means, [=, &numbers](int64_t j, int64_t i) SNUG_LAMBDA {
-    const A own = static_cast<A>(dy[j * n + i]);
-    const A g = weight != nullptr ? own * weight[i] : own;
-    return std::array<A, 2>{g, g * (static_cast<A>(x[j * n + i]) - numbers.mean[j])};
-  });
-  for (int64_t j = 0; j < count; ++j) {
-    numbers.means[j] *= scale;
-    numbers.means[kTileRows + j] *= scale * numbers.inv_std[j];
-  }
-  int64_t j = 0;
-  for (; j + kRows <= count; j += kRows) BackwardElements<kRows>(call, row, numbers, j, dweight, dbias);
-  for (; j < count; ++j) BackwardElements<1>(call, row, numbers, j, dweight, dbias);
-}
-
-// Does `count` short rows. Each lane adds up its rows' gradients of weight and bias: `dweight` and `dbias` are tiles.
-template <Isa kIsa, class T>
-SNUG_INLINE void BackwardTile(const BackwardCall<T>& call, int64_t row, int64_t count, Accumulator<T>* dweight,
-                              Accumulator<T>* dbias) {
-  using A = Accumulator<T>;
-  const int64_t n = call.rows.width;
-  const A scale = A(1) / static_cast<A>(n);
-  const auto* weight = call.weight;
-  RowTile<A> x_tile, dy_tile;
-  A* x = x_tile.at;
-  A* dy = dy_tile.at;
-  LoadRows<kIsa>(call.x + row * n, n, n, count, call.x + call.rows.rows * n, x);
-  LoadRows<kIsa>(call.dy + row * n, n, n, count, call.dy + call.rows.rows * n, dy);
-  alignas(64) A mean[kTileRows] = {}, inv_std[kTileRows] = {}, mean_g[kTileRows], mean_gx[kTileRows];
-  std::copy_n(call.means + row, count, mean);
-  std::copy_n(call.inv_stds + row, count, inv_std);
-  for (int64_t i = 0; i < n; ++i) {
-    const A w = weight != nullptr ? weight[i] : A(1);
-    SNUG_EACH_OF_N
-    for (int64_t j = 0; j < kTileRows; ++j) {
-      const int64_t at = i * kTileRows + j;
-      x[at] = (x[at] - mean[j]) * inv_std[j];
-      dweight[at] += dy[at] * x[at];
-      dbias[at] += dy[at];
-      dy[at] *= w;
-    }
-  }
-  SumTile(n, mean_g, [=](int64_t, int64_t at) SNUG_LAMBDA { return dy[at]; });
-  SumTile(n, mean_gx, [=](int64_t, int64_t at) SNUG_LAMBDA { return dy[at] * x[at]; });
-  SNUG_EACH_OF_N
-  for (int64_t j = 0; j < kTileRows; ++j) {
-    mean_g[j] *= scale;
-    mean_gx[j] *= scale;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    SNUG_EACH_OF_N
-    for (int64_t j = 0; j < kTileRows; ++j) {
-      const int64_t at = i * kTileRows + j;
-      x[at] = inv_std[j] * (dy[at] - mean_g[j] - x[at] * mean_gx[j]);
-    }
-  }
-  StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.dx + row * n, n);
-}
-
-// Does the rows [begin, end) of a chunk. `dweight` and `dbias` become the sums over them.
-template <Isa kIsa, class T>
-SNUG_INLINE void BackwardChunk(const BackwardCall<T>& call, int64_t begin, int64_t end, Float32Port<T>* dweight,
-                               Float32Port<T>* dbias) {
-  using A = Accumulator<T>;
-  const int64_t n = call.rows.width;
-  if (n > kShortRow) {
-    std::fill_n(dweight, 2 * n, A(0));
-    const int64_t together = RowsTogether(n);
-    for (int64_t row = begin; row < end; row += together) {
-      BackwardRows<kIsa>(call, row, std::min(together, end - row), dweight, dbias);
-    }
-    return;
-  }
-  RowTile<A> weight_lanes, bias_lanes;
-  std::fill_n(weight_lanes.at, n * kTileRows, A(0));
-  std::fill_n(bias_lanes.at, n * kTileRows, A(0));
-  for (int64_t row = begin; row < end; row += kTileRows) {
-    BackwardTile<kIsa>(call, row, std::min(kTileRows, end - row), weight_lanes.at, bias_lanes.at);
-  }
-  AddTileLanes(n, weight_lanes.at, dweight);
-  AddTileLanes(n, bias_lanes.at, dbias);
-}
-
-template <class T>
-void Backward(const KernelContext& k) {
-  using S = Float32Port<T>;
-  const BackwardCall<T> call(k);
-  S* partial = k.workspace<S>();
-  const int64_t n = call.rows.width;
-  ParallelFor(k.threads(), call.rows.rows, call.rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
-    S* of_chunk = partial + begin / call.rows.rows_per_chunk * 2 * n;
-    WithIsa([=](auto isa) SNUG_LAMBDA { BackwardChunk<isa()>(call, begin, end, of_chunk, of_chunk + n); });
-  });
-  AddNormChunks(k.threads(), call.rows.chunks, 2 * n, n, partial, k.output<S>(1));
-  AddNormChunks(k.threads(), call.rows.chunks, 2 * n, n, partial + n, k.output<S>(2));
-}
-
 absl::Status ForwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
-    Forward<decltype(zero)>(k);
+    const auto& options = k.options<proto::LayerNorm>();
+    layer_norm_rows::Forward(
+        k, layer_norm_rows::ForwardCall<decltype(zero)>(k, options.axes(), options.epsilon(), /*keeps_means=*/true));
     return absl::OkStatus();
   });
 }
 
 absl::Status BackwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
-    Backward<decltype(zero)>(k);
+    using T = decltype(zero);
+    using S = Float32Port<T>;
+    const layer_norm_rows::BackwardCall<T, layer_norm_rows::Known::kInput> call = {
+        .known = k.input<T>(0),
+        .weight = k.has_input(1) ? k.input<S>(1) : nullptr,
+        .means = k.input<S>(2),
+        .inv_stds = k.input<S>(3),
+        .bias = nullptr,
+        .inv_weight = nullptr,
+        .dy = k.input<T>(4),
+        .dx = k.output<T>(0),
+        .rows = NormRows(k.input_type(0), k.options<proto::LayerNorm>().axes())};
+    layer_norm_rows::Backward(k, call, k.workspace<S>());
     return absl::OkStatus();
   });
 }

@@ -58,6 +58,7 @@ std::string RunCase(const std::string& model, const std::map<std::string, std::s
   for (const std::string& pass : List(word("disable"))) options.disabled_passes.insert(pass);
   options.update_as_made = words.contains("as_made");
   options.recompute_sweeps = words.contains("recompute");
+  options.gradients_from_outputs = words.contains("from_outputs");
   options.gradients = List(word("gradients"));
   options.fetch = List(word("fetch"));
   options.memory.strategy = words.contains("memory") ? word("memory") : "none";

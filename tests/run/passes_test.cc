@@ -60,7 +60,8 @@ TEST_P(PassesTest, EachSwitchedOffAgreesToRoundingInDouble) {
                          .precision = DType::kFloat64,
                          .threads = 2,
                          .update_as_made = true,
-                         .recompute_sweeps = true};
+                         .recompute_sweeps = true,
+                         .gradients_from_outputs = true};
   const std::vector<double> all = Train(options);
   for (const std::string& pass : PassNames()) {
     options.disabled_passes = {pass};

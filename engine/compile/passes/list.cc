@@ -5,7 +5,7 @@ namespace snug::core {
 // Each is in a file of its own.
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
     FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
-    GateFromOutput, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossWithGradient,
+    GateFromOutput, GradientsFromOutputs, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossWithGradient,
     MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps,
     RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
 
@@ -96,6 +96,14 @@ absl::Span<const Pass> RecomputingPasses() {
   static constexpr Pass kPasses[] = {
       {"recompute_sweeps", "batch norm, activations, pooling and the like are computed again for the backward pass",
        RecomputeSweeps},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> OutputPasses() {
+  static constexpr Pass kPasses[] = {
+      {"gradients_from_outputs", "the gradients of layer norm and gelu come from what these gave, which stays anyway",
+       GradientsFromOutputs},
   };
   return kPasses;
 }

@@ -91,6 +91,7 @@ absl::Status AddLeanColumns(const LoadedNetwork& loaded, const CompileOptions& u
     }
     options.update_as_made = name != "whole";
     options.recompute_sweeps = name == "swept";
+    options.gradients_from_outputs = name == "outputs";
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,
                           CompileGraph(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
     SNUG_ASSIGN_OR_RETURN(PlannedBytes planned, PlanBy(compiled, MemoryOptions()));
@@ -125,7 +126,8 @@ Flags FlagsOf(BenchMemoryFlags& f) {
   flags.Add(
       "lean", &f.lean,
       "with --train: columns of what best takes whole (without the passes by which training needs less as it is), "
-      "lean (with --update-as-made too) and swept (with --recompute-sweeps besides), and what each saves");
+      "lean (with --update-as-made too), outputs (with --gradients-from-outputs besides) and swept (lean with "
+      "--recompute-sweeps), and what each saves");
   flags.Add("plain-sgd", &f.plain_sgd,
             "train by SGD without momentum, as the measurements of OLLA's paper; default: by what the model file says, "
             "or momentum");
@@ -159,6 +161,7 @@ const std::vector<LeanColumn>& LeanColumns() {
   static const std::vector<LeanColumn>& columns =
       *new std::vector<LeanColumn>{{"whole", "best without the passes by which training needs less"},
                                    {"lean", "best with --update-as-made"},
+                                   {"outputs", "best with --update-as-made and --gradients-from-outputs"},
                                    {"swept", "best with --update-as-made and --recompute-sweeps"}};
   return columns;
 }
@@ -257,6 +260,7 @@ absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
       absl::StrCat("snug bench memory, ", models.size(), models.size() == 1 ? " network" : " networks",
                    f.plain_sgd ? ", SGD without momentum" : "", f.compile.update_as_made ? ", update-as-made" : "",
                    f.compile.recompute_sweeps ? ", recompute-sweeps" : "",
+                   f.compile.gradients_from_outputs ? ", gradients-from-outputs" : "",
                    "; all bytes of a step, parameters and the optimizer's slots included");
   if (!f.html.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.html, MemoryTablePage(table)));
   if (!f.svg.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.svg, SavingsSvg(table)));

@@ -86,6 +86,11 @@ void CompileFlags::AddLessMemoryTo(Flags& flags) {
   flags.Add("recompute-sweeps", &recompute_sweeps,
             "on the CPU, training: batch norm, layer norm, activations and pooling are computed again for the backward "
             "pass where what they are made of stays in any case; default false");
+  flags.Add(
+      "gradients-from-outputs", &gradients_from_outputs,
+      "on the CPU, training: the gradients of layer norm and gelu come from what these gave, where what they were "
+      "given would be kept for them alone; equal to rounding, and an error where a weight of layer norm is too "
+      "small beside its bias; default false");
 }
 
 void CompileFlags::AddKeepDerivedTo(Flags& flags) {

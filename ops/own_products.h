@@ -15,4 +15,9 @@ inline bool HasTheBitsOfBlocks(int64_t m, int64_t n, int64_t k) {
   return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >= kOwnProductPaysFrom;
 }
 
+// How many rows of logits there are at once where a last layer and its loss are done in blocks of rows
+// (ops/loss/dense_cross_entropy.cc). Each block adds to the whole gradient of the weights, which with so many rows
+// takes a few percent of the time of the product that makes it.
+inline constexpr int64_t kRowsInBlockOfLoss = 512;
+
 }  // namespace snug::core

@@ -30,7 +30,8 @@ absl::Status CheckForTheProcessor(const CompileOptions& options) {
   if (options.device.kind == Device::Kind::kCpu) return absl::OkStatus();
   const std::pair<bool, absl::string_view> asked[] = {{options.update_as_made, "update-as-made"},
                                                       {options.recompute_sweeps, "recompute-sweeps"},
-                                                      {options.gradients_from_outputs, "gradients-from-outputs"}};
+                                                      {options.gradients_from_outputs, "gradients-from-outputs"},
+                                                      {options.loss_in_blocks, "loss-in-blocks"}};
   for (const auto& [said, name] : asked) {
     if (!said) continue;
     return absl::InvalidArgumentError(

@@ -151,7 +151,8 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .update_as_made = settings.update_as_made,
       .sparse_tables = {settings.sparse_tables, places},
       .recompute_sweeps = settings.recompute_sweeps,
-      .gradients_from_outputs = settings.gradients_from_outputs};
+      .gradients_from_outputs = settings.gradients_from_outputs,
+      .loss_in_blocks = settings.loss_in_blocks};
   options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
   std::string why = LeaveOutFusionWithoutCompiler(options);
   if (without_fusion != nullptr) *without_fusion = std::move(why);

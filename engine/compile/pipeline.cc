@@ -95,6 +95,7 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : ProcessorPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : LossPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : RecomputingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : OutputPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : LastProcessorPasses()) names.emplace_back(pass.name);
@@ -148,6 +149,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, ProcessorPasses(), 46, passes));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
+  if (options.loss_in_blocks && options.training) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LossPasses(), 59, options));
+  }
   if (options.recompute_sweeps && options.training) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, RecomputingPasses(), 59, options));
   }

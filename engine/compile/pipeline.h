@@ -84,6 +84,9 @@ struct CompileOptions {
   // In training on the CPU: gradients come from what an op gave, where what it was given would be kept for them alone
   // (passes/gradients_from_outputs.cc).
   bool gradients_from_outputs = false;
+  // In training on the CPU: a last dense layer, its softmax_cross_entropy and their gradients are done in blocks of
+  // rows (passes/loss_in_blocks.cc).
+  bool loss_in_blocks = false;
   // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
   // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;

@@ -84,6 +84,15 @@ struct Call {
         stride(Stride(k.input_type(0))),
         smoothing(options.smoothing),
         ignored(options.ignored) {}
+  // For rows that lie elsewhere; nothing pads their classes.
+  Call(const T* some_logits, const Label* their_labels, int64_t count, const Numbers& options)
+      : logits(some_logits),
+        labels(their_labels),
+        rows(count),
+        classes(options.classes),
+        stride(options.classes),
+        smoothing(options.smoothing),
+        ignored(options.ignored) {}
 
   SNUG_INLINE const T* logits_end() const { return logits + rows * stride; }
   SNUG_INLINE bool Ignores(int64_t row) const {
@@ -182,6 +191,30 @@ SNUG_INLINE void ForwardTile(const Call<T, Label>& call, int64_t row, int64_t co
   }
 }
 
+// Sets the loss of each row, and the log of its sum of exponentials.
+template <class T, class Label>
+void ForwardRows(int threads, const Call<T, Label>& call, double* losses, Float32Port<T>* lse) {
+  if (call.classes <= kShortRow) {
+    ForEachRowTile(threads, call.rows, RowsPerChunk(call.classes),
+                   [=](auto isa, int64_t row, int64_t count)
+                       SNUG_LAMBDA { ForwardTile<isa()>(call, row, count, losses, lse); });
+    return;
+  }
+  ParallelFor(threads, call.rows, RowsPerChunk(call.classes), [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t row = begin; row < end; ++row) ForwardRow(call, row, losses, lse);
+    });
+  });
+}
+
+// The mean of the rows' losses over those that count.
+inline double MeanLoss(int64_t rows, int64_t counted, const double* losses) {
+  double total = 0;
+  WithIsa([=, &total]()
+              SNUG_LAMBDA { total = LaneSum<double>(rows, [=](int64_t r) SNUG_LAMBDA { return losses[r]; }); });
+  return total / static_cast<double>(counted);
+}
+
 // Sets the loss, and the log of each row's sum of exponentials. `losses` is room for the rows' losses.
 template <class T, class Label>
 absl::Status Forward(const KernelContext& k, const Numbers& options, const Label* labels, double* losses,
@@ -189,21 +222,8 @@ absl::Status Forward(const KernelContext& k, const Numbers& options, const Label
   const Call<T, Label> call(k, options, labels);
   int64_t counted = 0;
   SNUG_RETURN_IF_ERROR(call.Check(&counted));
-  if (call.classes <= kShortRow) {
-    ForEachRowTile(k.threads(), call.rows, RowsPerChunk(call.classes),
-                   [=](auto isa, int64_t row, int64_t count)
-                       SNUG_LAMBDA { ForwardTile<isa()>(call, row, count, losses, lse); });
-  } else {
-    ParallelFor(k.threads(), call.rows, RowsPerChunk(call.classes), [=](int64_t begin, int64_t end) {
-      WithIsa([=]() SNUG_LAMBDA {
-        for (int64_t row = begin; row < end; ++row) ForwardRow(call, row, losses, lse);
-      });
-    });
-  }
-  double total = 0;
-  WithIsa([=, &total]()
-              SNUG_LAMBDA { total = LaneSum<double>(call.rows, [=](int64_t r) SNUG_LAMBDA { return losses[r]; }); });
-  *loss_of_all = static_cast<Float32Port<T>>(total / static_cast<double>(counted));
+  ForwardRows(k.threads(), call, losses, lse);
+  *loss_of_all = static_cast<Float32Port<T>>(MeanLoss(call.rows, counted, losses));
   return absl::OkStatus();
 }
 
@@ -284,14 +304,11 @@ SNUG_INLINE void BackwardTile(const Call<T, Label>& call, int64_t row, int64_t c
   StoreRows<kIsa>(static_cast<const A*>(z), classes, count, dlogits + row * call.stride, call.stride);
 }
 
-// Computes dlogits = (softmax * sum(target) - target) * dloss / rows. It may lie on the logits.
+// The gradient of rows whose mean over `counted` is the loss. It may lie on the logits.
 template <class T, class Label>
-absl::Status Backward(const KernelContext& k, const Numbers& options, const Label* labels, const Float32Port<T>* lse,
-                      double dloss, T* dlogits) {
+void BackwardRows(int threads, const Call<T, Label>& call, int64_t counted, const Float32Port<T>* lse, double dloss,
+                  T* dlogits) {
   using A = Accumulator<T>;
-  const Call<T, Label> call(k, options, labels);
-  int64_t counted = 0;
-  SNUG_RETURN_IF_ERROR(call.Check(&counted));
   const TargetNumbers<A> target = {.scale = static_cast<A>(dloss / static_cast<double>(counted)),
                                    .even = static_cast<A>(call.smoothing / static_cast<double>(call.classes)),
                                    .sharp = static_cast<A>(1 - call.smoothing)};
@@ -301,14 +318,14 @@ absl::Status Backward(const KernelContext& k, const Numbers& options, const Labe
     std::fill(call.Ignores(row) ? dz : dz + call.classes, dz + call.stride, static_cast<T>(A(0)));
   };
   if (call.classes <= kShortRow) {
-    ForEachRowTile(k.threads(), call.rows, RowsPerChunk(call.classes),
+    ForEachRowTile(threads, call.rows, RowsPerChunk(call.classes),
                    [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA {
                      BackwardTile<isa()>(call, row, count, target, lse, dlogits);
                      for (int64_t j = row; j < row + count; ++j) clear(j);
                    });
-    return absl::OkStatus();
+    return;
   }
-  ParallelFor(k.threads(), call.rows, RowsPerChunk(call.classes), [=](int64_t begin, int64_t end) {
+  ParallelFor(threads, call.rows, RowsPerChunk(call.classes), [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
       for (int64_t row = begin; row < end; ++row) {
         if (!call.Ignores(row)) {
@@ -318,6 +335,16 @@ absl::Status Backward(const KernelContext& k, const Numbers& options, const Labe
       }
     });
   });
+}
+
+// Computes dlogits = (softmax * sum(target) - target) * dloss / rows. It may lie on the logits.
+template <class T, class Label>
+absl::Status Backward(const KernelContext& k, const Numbers& options, const Label* labels, const Float32Port<T>* lse,
+                      double dloss, T* dlogits) {
+  const Call<T, Label> call(k, options, labels);
+  int64_t counted = 0;
+  SNUG_RETURN_IF_ERROR(call.Check(&counted));
+  BackwardRows(k.threads(), call, counted, lse, dloss, dlogits);
   return absl::OkStatus();
 }
 

@@ -61,7 +61,8 @@ TEST_P(PassesTest, EachSwitchedOffAgreesToRoundingInDouble) {
                          .threads = 2,
                          .update_as_made = true,
                          .recompute_sweeps = true,
-                         .gradients_from_outputs = true};
+                         .gradients_from_outputs = true,
+                         .loss_in_blocks = true};
   const std::vector<double> all = Train(options);
   for (const std::string& pass : PassNames()) {
     options.disabled_passes = {pass};

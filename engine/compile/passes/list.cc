@@ -5,9 +5,10 @@ namespace snug::core {
 // Each is in a file of its own.
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
     FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
-    GateFromOutput, GradientsFromOutputs, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossWithGradient,
-    MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps,
-    RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
+    GateFromOutput, GradientsFromOutputs, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossInBlocks,
+    LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, PoolAfterMask,
+    RecomputeSweeps, RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade,
+    UpdateAsMadeExactly;
 
 absl::Span<const Pass> LoopPasses() {
   static constexpr Pass kPasses[] = {
@@ -92,6 +93,14 @@ absl::Span<const Pass> WholePasses() {
   return kPasses;
 }
 
+absl::Span<const Pass> LossPasses() {
+  static constexpr Pass kPasses[] = {
+      {"loss_in_blocks", "the last dense layer, its cross-entropy and all their gradients are done in blocks of rows",
+       LossInBlocks},
+  };
+  return kPasses;
+}
+
 absl::Span<const Pass> RecomputingPasses() {
   static constexpr Pass kPasses[] = {
       {"recompute_sweeps", "batch norm, activations, pooling and the like are computed again for the backward pass",
@@ -102,7 +111,7 @@ absl::Span<const Pass> RecomputingPasses() {
 
 absl::Span<const Pass> OutputPasses() {
   static constexpr Pass kPasses[] = {
-      {"gradients_from_outputs", "the gradients of layer norm and gelu come from what these gave, which stays anyway",
+      {"gradients_from_outputs", "the gradients of norms and gelu come from what these gave, which stays anyway",
        GradientsFromOutputs},
   };
   return kPasses;

@@ -91,7 +91,8 @@ absl::Status AddLeanColumns(const LoadedNetwork& loaded, const CompileOptions& u
     }
     options.update_as_made = name != "whole";
     options.recompute_sweeps = name == "swept";
-    options.gradients_from_outputs = name == "outputs";
+    options.gradients_from_outputs = name == "outputs" || name == "blocks";
+    options.loss_in_blocks = name == "blocks";
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,
                           CompileGraph(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
     SNUG_ASSIGN_OR_RETURN(PlannedBytes planned, PlanBy(compiled, MemoryOptions()));
@@ -126,8 +127,8 @@ Flags FlagsOf(BenchMemoryFlags& f) {
   flags.Add(
       "lean", &f.lean,
       "with --train: columns of what best takes whole (without the passes by which training needs less as it is), "
-      "lean (with --update-as-made too), outputs (with --gradients-from-outputs besides) and swept (lean with "
-      "--recompute-sweeps), and what each saves");
+      "lean (with --update-as-made too), outputs (with --gradients-from-outputs besides), blocks (with "
+      "--loss-in-blocks besides) and swept (lean with --recompute-sweeps), and what each saves");
   flags.Add("plain-sgd", &f.plain_sgd,
             "train by SGD without momentum, as the measurements of OLLA's paper; default: by what the model file says, "
             "or momentum");
@@ -162,6 +163,7 @@ const std::vector<LeanColumn>& LeanColumns() {
       *new std::vector<LeanColumn>{{"whole", "best without the passes by which training needs less"},
                                    {"lean", "best with --update-as-made"},
                                    {"outputs", "best with --update-as-made and --gradients-from-outputs"},
+                                   {"blocks", "best with these two and --loss-in-blocks"},
                                    {"swept", "best with --update-as-made and --recompute-sweeps"}};
   return columns;
 }
@@ -261,6 +263,7 @@ absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
                    f.plain_sgd ? ", SGD without momentum" : "", f.compile.update_as_made ? ", update-as-made" : "",
                    f.compile.recompute_sweeps ? ", recompute-sweeps" : "",
                    f.compile.gradients_from_outputs ? ", gradients-from-outputs" : "",
+                   f.compile.loss_in_blocks ? ", loss-in-blocks" : "",
                    "; all bytes of a step, parameters and the optimizer's slots included");
   if (!f.html.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.html, MemoryTablePage(table)));
   if (!f.svg.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.svg, SavingsSvg(table)));

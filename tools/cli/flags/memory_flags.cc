@@ -86,11 +86,16 @@ void CompileFlags::AddLessMemoryTo(Flags& flags) {
   flags.Add("recompute-sweeps", &recompute_sweeps,
             "on the CPU, training: batch norm, layer norm, activations and pooling are computed again for the backward "
             "pass where what they are made of stays in any case; default false");
+  flags.Add("gradients-from-outputs", &gradients_from_outputs,
+            "on the CPU, training: the gradients of layer norm, gelu, and batch norm without an activation come from "
+            "what these "
+            "gave, where what they were given would be kept for them alone; equal to rounding, and an error where a "
+            "norm's weight "
+            "is too small beside its bias; default false");
   flags.Add(
-      "gradients-from-outputs", &gradients_from_outputs,
-      "on the CPU, training: the gradients of layer norm and gelu come from what these gave, where what they were "
-      "given would be kept for them alone; equal to rounding, and an error where a weight of layer norm is too "
-      "small beside its bias; default false");
+      "loss-in-blocks", &loss_in_blocks,
+      "on the CPU, training: the last dense layer, its softmax_cross_entropy and their gradients are done in blocks "
+      "of 512 rows, so that the logits of all rows are never there; equal to rounding; default false");
 }
 
 void CompileFlags::AddKeepDerivedTo(Flags& flags) {

@@ -84,6 +84,14 @@ void FindStepTasks(Compiled& compiled) {
                              compiled.keep_inputs, compiled.bound);
 }
 
+std::string InVainText(const Compiled& compiled) {
+  std::string text;
+  for (const std::string& option : compiled.in_vain) {
+    absl::StrAppend(&text, "--", option, " changes nothing in this network: docs/memory.md says what it asks for\n");
+  }
+  return text;
+}
+
 std::vector<std::string> PassNames() {
   std::vector<std::string> names;
   for (const Pass& pass : LoopPasses()) names.emplace_back(pass.name);
@@ -149,15 +157,17 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, ProcessorPasses(), 46, passes));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
-  if (options.loss_in_blocks && options.training) {
-    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LossPasses(), 59, options));
-  }
-  if (options.recompute_sweeps && options.training) {
-    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, RecomputingPasses(), 59, options));
-  }
-  if (options.gradients_from_outputs && options.training) {
-    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, OutputPasses(), 59, options));
-  }
+  const auto run_asked = [&](bool asked, const char* option, absl::Span<const Pass> passes,
+                             int number) -> absl::Status {
+    if (!asked || !options.training) return absl::OkStatus();
+    const size_t before = graph.node_capacity();
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, passes, number, options));
+    if (graph.node_capacity() == before) compiled.in_vain.emplace_back(option);
+    return absl::OkStatus();
+  };
+  SNUG_RETURN_IF_ERROR(run_asked(options.loss_in_blocks, "loss-in-blocks", LossPasses(), 59));
+  SNUG_RETURN_IF_ERROR(run_asked(options.recompute_sweeps, "recompute-sweeps", RecomputingPasses(), 59));
+  SNUG_RETURN_IF_ERROR(run_asked(options.gradients_from_outputs, "gradients-from-outputs", OutputPasses(), 59));
   if (options.training && options.device.kind == Device::Kind::kCpu && !options.plain_kernels) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastProcessorPasses(), 60, options));
   }

@@ -111,6 +111,7 @@ struct Compiled {
   DecayRule decay_rule = DecayRule::kAll;
   std::vector<std::string> decay_differs;  // parameters that decay by one rule and not by the other
   std::vector<TableGradient> tables;       // what became of the gradients of tables
+  std::vector<std::string> in_vain;        // options that ask for another graph, and found nothing to do in this one
   GraphSummary summary;                    // of the graph before layouts of libraries came in
   Graph graph;
   std::vector<KernelChoice> kernels;  // indexed by node id
@@ -133,6 +134,9 @@ absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options);
 // Does both.
 absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                                  const CompileOptions& options);
+
+// A line for each option that found nothing to do; empty: there is none.
+std::string InVainText(const Compiled& compiled);
 
 // Returns the names that `disabled_passes` accepts.
 std::vector<std::string> PassNames();

@@ -129,6 +129,7 @@ void PrintTable(const Compiled& trained, bool measure, const std::vector<Memcost
   const std::string stashes = StashText(trained);
   if (!stashes.empty()) absl::PrintF("\n%s", stashes);
   if (!trained.tables.empty()) absl::PrintF("\n%s", TablesText(trained.tables));
+  if (!trained.in_vain.empty()) absl::PrintF("\n%s", InVainText(trained));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ void PrintTotals(const Compiled& compiled, const MemoryReport& report) {
     absl::PrintF("%s%s %d", kind == 0 ? "" : ", ", MemoryKindName(static_cast<MemoryKind>(kind)),
                  report.bytes[static_cast<size_t>(kind)]);
   }
-  absl::PrintF(" bytes\n%s%s", StashText(compiled), TablesText(compiled.tables));
+  absl::PrintF(" bytes\n%s%s%s", StashText(compiled), TablesText(compiled.tables), InVainText(compiled));
 }
 
 void PrintPeak(const Compiled& compiled, const MemoryReport& report, int64_t top) {

@@ -202,6 +202,7 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   SNUG_RETURN_IF_ERROR(CheckMetricNames(loaded, *trainer));
   const Compiled& compiled = trainer->session().compiled();
   SayWhatVaries(compiled);
+  std::fputs(InVainText(compiled).c_str(), stderr);
   checkpoint::PosixFileSystem files;
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output.path()));
   if (!f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));

@@ -36,8 +36,18 @@ Calls CallsOf(ConvPart part) {
   return {onednn::MakeConvGradWeight, onednn::ConvGradWeightImplementations};
 }
 
-ConvSpec SpecOf(ConvPart part, const ConvNode& node, const NodeTypes& t, int threads) {
-  ConvSpec spec = {.geometry = node.geometry, .activation = node.activation, .threads = threads};
+// For the gradient of weights in bfloat16 every thread has sums and transposed images of its own in the workspace. A
+// small one takes less time than it takes to wake a thread.
+int ThreadsFor(ConvPart part, const ConvNode& node, const NodeTypes& t, int threads) {
+  constexpr double kSmall = 1 << 20;  // multiply-adds
+  const bool small = part == ConvPart::kGradWeight && t.input(0).dtype == DType::kBFloat16 &&
+                     static_cast<double>(node.geometry.multiply_adds()) <= kSmall;
+  return small ? 1 : threads;
+}
+
+ConvSpec SpecOf(ConvPart part, const ConvNode& node, const NodeTypes& t, int all_threads) {
+  ConvSpec spec = {
+      .geometry = node.geometry, .activation = node.activation, .threads = ThreadsFor(part, node, t, all_threads)};
   switch (part) {
     case ConvPart::kForward:
       spec.x = t.input(0);

@@ -43,6 +43,14 @@ bool WorthPacking(const MatMulNode& node, DType dtype) {
          node.m >= kManyRows && node.k * node.n >= kManyElements;
 }
 
+// Of few rows of bfloat16 every thread packs all of b in a part of the workspace of its own. Where b is small, too, one
+// thread is as fast, and takes one part.
+int ThreadsFor(const MatMulNode& node, DType dtype, int threads) {
+  constexpr int64_t kFewRows = 16, kFewElements = 1 << 17;
+  const bool small = dtype == DType::kBFloat16 && node.m <= kFewRows && node.k * node.n <= kFewElements;
+  return small && node.batch.num_elements() == 1 ? 1 : threads;
+}
+
 // The product as the library describes it, with the list of its implementations.
 struct MatMul {
   memory::desc a, b, c, bias;
@@ -94,10 +102,11 @@ absl::StatusOr<MatMul> Select(const MatMulNode& node, DType dtype, absl::string_
 
 }  // namespace
 
-absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, const Layout& b_layout, int threads,
+absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, const Layout& b_layout, int all_threads,
                                         absl::string_view implementation) {
   return Guard([&]() -> absl::StatusOr<MatMulKernel> {
     SNUG_RETURN_IF_ERROR(CheckSupports(dtype));
+    const int threads = ThreadsFor(node, dtype, all_threads);
     if (!Fits(node)) return absl::UnimplementedError("oneDNN has no such large dimensions");
     const ThreadScope scope(threads);
     SNUG_ASSIGN_OR_RETURN(const MatMul matmul, Select(node, dtype, implementation));

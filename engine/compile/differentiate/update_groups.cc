@@ -58,16 +58,16 @@ class GroupFinder {
                          "\": no update changes it; name it in one (update { parameter: \"...\" }), or freeze it"));
     }
     if (errors_.empty()) return groups;
-    if (errors_.size() > kMostNamed) {
-      const size_t more = errors_.size() - kMostNamed;
-      errors_.resize(kMostNamed);
-      errors_.push_back(absl::StrCat("... and ", more, " more errors"));
-    }
+    if (unnamed_ > 0) errors_.push_back(absl::StrCat("... and ", unnamed_, " more errors"));
     return absl::InvalidArgumentError(absl::StrJoin(errors_, "\n"));
   }
 
  private:
   void Error(const SourceLoc& loc, absl::string_view message) {
+    if (errors_.size() == kMostNamed) {
+      ++unnamed_;
+      return;
+    }
     errors_.emplace_back(At(loc, absl::InvalidArgumentError(message)).message());
   }
 
@@ -140,8 +140,11 @@ class GroupFinder {
         if (matches) other = absl::StrCat("\"", variable.name, "\" is no parameter");
         continue;
       }
-      if (matches) other = absl::StrCat("\"", variable.name, "\" is frozen");
-      suggester.Consider(variable.name);
+      if (matches) {
+        other = absl::StrCat("\"", variable.name, "\" is frozen");
+      } else {
+        suggester.Consider(variable.name);
+      }
     }
     Error(locations_.UpdateLoc(k, "parameter", p),
           absl::StrCat("update: \"", pattern,
@@ -165,7 +168,8 @@ class GroupFinder {
       Error(loc, "update.optimizer.average: averages are of all parameters alike: say it in the network's optimizer");
     }
     if (optimizer_.has_average()) *optimizer->mutable_average() = optimizer_.average();
-    const double own = optimizer->learning_rate(), common = optimizer_.learning_rate();
+    // Of the file, which flags do not change: they change both.
+    const double own = optimizer->learning_rate(), common = network_.optimizer().learning_rate();
     if (own == common) return;
     if (common != 0) {
       group.rate = own / common;
@@ -184,6 +188,7 @@ class GroupFinder {
   const std::vector<ValueId> trained_;
   std::map<ValueId, int> minimised_, changed_by_;  // by which update
   std::vector<std::string> errors_;
+  int64_t unnamed_ = 0;  // errors beyond those
 };
 
 }  // namespace

@@ -75,15 +75,18 @@ TEST(LossInBlocks, TrainingIsTheSameToRounding) {
   }
 }
 
-TEST(LossInBlocks, EveryStrategyAndAnyThreadsGiveTheSameBits) {
-  CompileOptions options{.batch = 64, .threads = 1};
-  options.memory.strategy = "none";
-  const BlocksRun truth = TrainBlocks(kTiedHead, options, true);
-  for (const char* const strategy : {"both", "nnc", "best"}) {
-    for (const int streams : {1, 2}) {
-      options.memory.strategy = strategy;
-      options.memory.streams = options.threads = streams;
-      EXPECT_TRUE(TrainBlocks(kTiedHead, options, true).state == truth.state) << strategy << ", " << streams;
+TEST(LossInBlocks, EveryStrategyGivesTheSameBits) {
+  for (const int threads : {1, 2}) {
+    CompileOptions options{.batch = 64, .threads = threads};
+    options.memory.strategy = "none";
+    const BlocksRun truth = TrainBlocks(kTiedHead, options, true);
+    for (const char* const strategy : {"both", "nnc", "best"}) {
+      for (const int streams : {1, 2}) {
+        options.memory.strategy = strategy;
+        options.memory.streams = streams;
+        EXPECT_TRUE(TrainBlocks(kTiedHead, options, true).state == truth.state)
+            << strategy << ", " << streams << ", " << threads;
+      }
     }
   }
 }

@@ -3,7 +3,8 @@
 // stands where the loss stood. It is an option, because the sums over rows take another sequence, and the gradient of
 // the weights is there from the loss on.
 //
-// That asks for logits that nothing else reads, a gradient of the loss that is a constant, and more rows than a block.
+// That asks for logits that nothing else reads, a gradient of the loss that is a constant, and so many rows that the
+// logits of those beyond a block are more than the gradient of the weights, which stands in their place.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
@@ -56,7 +57,9 @@ bool Find(const Graph& graph, const Surroundings& surroundings, NodeId loss_id, 
   if (!parts->loss_grad.valid() || graph.node(parts->loss_grad).op != "softmax_cross_entropy_grad") return false;
   const ValueType& type = graph.type(logits);
   const int last = type.shape.rank() - 1;
-  if (type.dtype == DType::kBFloat16 || type.shape.Count(0, last) <= kRowsInBlockOfLoss) return false;
+  const Shape& x = graph.type(graph.node(parts->dense).inputs[0]).shape;
+  const int64_t fewest = kRowsInBlockOfLoss + x[x.rank() - 1];
+  if (type.dtype == DType::kBFloat16 || type.shape.Count(0, last) <= fewest) return false;
   if (graph.type(loss.inputs[1]).dtype != DType::kInt32 && graph.type(loss.inputs[1]).dtype != DType::kInt64) {
     return false;  // probabilities
   }

@@ -5,6 +5,7 @@
 // a norm's asks for weights that are not small beside its bias.
 #include <absl/algorithm/container.h>
 
+#include <cstdint>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,7 +26,9 @@ class FromOutputs {
       : graph_(graph), registry_(registry), builder_(registry, &graph), surroundings_(graph) {}
 
   absl::Status Run() {
+    int64_t position = 0;
     for (const NodeId id : graph_.ProgramOrder()) {
+      position_[id] = position++;
       if (graph_.node(id).op == "all_finite" && graph_.node(id).phase == Phase::kUpdate) gates_.push_back(id);
     }
     for (const NodeId id : graph_.ProgramOrder()) {
@@ -156,7 +159,9 @@ class FromOutputs {
     SNUG_ASSIGN_OR_RETURN(const NodeId checked, AddBefore(graph_.node(id).next, Like(norm, "batch_norm_output_scales",
                                                                                      {weight, bias, norm.outputs[2]})));
     const std::vector<ValueId> scales = graph_.node(checked).outputs;
-    for (const NodeId gate : gates_) graph_.node(gate).inputs.push_back(scales[0]);
+    for (const NodeId gate : gates_) {  // not those of updates that a step makes before it comes to this layer
+      if (position_[gate] > position_[id]) graph_.node(gate).inputs.push_back(scales[0]);
+    }
     NodeSpec of_output = Like(gradient, gradient.op, {norm.outputs[0], scales[0], bias, scales[1], gradient.inputs[4]});
     auto options = norm.options.Get<proto::BatchNorm>();
     options.set_epsilon(0);
@@ -179,8 +184,9 @@ class FromOutputs {
   Graph& graph_;
   const OpRegistry& registry_;
   GraphBuilder builder_;
-  const Surroundings surroundings_;  // of the graph as it was
-  std::vector<NodeId> gates_;        // which open the updates
+  const Surroundings surroundings_;               // of the graph as it was
+  std::vector<NodeId> gates_;                     // which open the updates
+  std::unordered_map<NodeId, int64_t> position_;  // of the nodes that were there
   std::unordered_map<ValueId, ValueId> replaced_;
 };
 

@@ -49,6 +49,15 @@ absl::Status AddStep(Front& front, const OpRegistry& registry, const CompileOpti
   return Observe(options, "40_updates", front.imported.graph);
 }
 
+// Every pass that changes a graph, or the body of a loop, adds nodes to it.
+size_t NodesEver(const Graph& graph) {
+  size_t count = graph.node_capacity();
+  for (const NodeId id : graph.ProgramOrder()) {
+    for (const auto& body : graph.node(id).subgraphs) count += NodesEver(*body);
+  }
+  return count;
+}
+
 // Takes out of a forward-only program what follows from Variables alone.
 void Derive(Compiled& compiled) {
   Derivation derivation = TakeOutDerived(compiled.graph, *compiled.registry, compiled.kernels);
@@ -160,9 +169,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   const auto run_asked = [&](bool asked, const char* option, absl::Span<const Pass> passes,
                              int number) -> absl::Status {
     if (!asked || !options.training) return absl::OkStatus();
-    const size_t before = graph.node_capacity();
+    const size_t before = NodesEver(graph);
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, passes, number, options));
-    if (graph.node_capacity() == before) compiled.in_vain.emplace_back(option);
+    if (NodesEver(graph) == before) compiled.in_vain.emplace_back(option);
     return absl::OkStatus();
   };
   SNUG_RETURN_IF_ERROR(run_asked(options.loss_in_blocks, "loss-in-blocks", LossPasses(), 59));

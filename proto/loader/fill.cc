@@ -171,7 +171,8 @@ void Filler::Fill(const Field& field, const Scope& scope, Message* message, Sour
 }
 
 void Filler::Unknown(const Field& field, const Scope& scope, Message* message, SourceNode* node) {
-  const std::string type = std::string(message->GetDescriptor()->name());
+  // As it is written in the file; types have names that users do not know.
+  const std::string type(node->field != nullptr ? node->field->name() : message->GetDescriptor()->name());
   const FieldDescriptor* holder = field.extension ? nullptr : HolderOf(field.name, *message);
   const FieldDescriptor* near = field.extension || holder != nullptr ? nullptr : Nearest(field.name, *message);
   std::string meant;

@@ -190,7 +190,7 @@ TEST(Blocks, AMistakeInsideIsReportedOnce) {
       "f");
   ASSERT_FALSE(loaded.ok());
   EXPECT_THAT(std::string(loaded.status().message()),
-              HasSubstr("f:2:61: unknown field \"unit\" of Dense; did you mean \"units\"? (in block \"b\""));
+              HasSubstr("f:2:61: unknown field \"unit\" of dense; did you mean \"units\"? (in block \"b\""));
   EXPECT_EQ(std::string(loaded.status().message()).find('\n'), std::string::npos);
 }
 

@@ -1,5 +1,6 @@
 #include "engine/train/metric_direction.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/strip.h>
 
 #include <iterator>
@@ -24,8 +25,15 @@ const proto::Layer* FindLayer(const proto::Network& network, absl::string_view v
   return nullptr;
 }
 
+bool IsObjective(const proto::Network& network, absl::string_view value) {
+  return absl::c_any_of(network.objective(), [&](absl::string_view objective) {
+    return absl::StripSuffix(objective, ":0") == absl::StripSuffix(value, ":0");
+  });
+}
+
 // Layers read what stands before them, but a file may be wrong, so `most` bounds how many are followed.
 Better BetterOfValue(const proto::Network& network, absl::string_view value, int most) {
+  if (IsObjective(network, value)) return Better::kLess;  // whatever makes it, it is minimised
   const proto::Layer* const layer = FindLayer(network, value);
   if (layer == nullptr || most == 0) return Better::kUnknown;
   const auto of_input = [&](int i) {

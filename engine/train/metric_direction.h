@@ -27,8 +27,9 @@ struct KnownMetric {
   Better better = Better::kUnknown;
 };
 
-// Returns it by the op that makes the metric: of losses ("loss" is their sum) the least is best, of accuracies the
-// most, and of what grows with one of them, as its mean, its root or a sum of such, the same. Unknown of all else.
+// Returns it by the op that makes the metric: of losses and of the network's objectives ("loss" is the sum of these)
+// the least is best, of accuracies the most, and of what grows with one of them, as its mean, its root or a sum of
+// such, the same. Unknown of all else.
 Better BetterOf(const proto::Network& network, const std::string& metric);
 
 // What an option that names a metric says: "name", or, where it is not known or not what is wanted, "name:least" or

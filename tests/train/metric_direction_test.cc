@@ -57,6 +57,29 @@ TEST(MetricDirection, WhatGrowsWithALossFallsToo) {
   EXPECT_EQ(made("error\" input: \"right", "add {}"), Better::kUnknown);
 }
 
+TEST(MetricDirection, ObjectivesAreMinimisedWhateverMakesThem) {
+  const auto loaded = LoadNetworkText(R"(
+    name: "net"
+    input { name: "x" shape { dim: 3 } }
+    layer { name: "a" input: "x" dense { units: 1 } }
+    layer { name: "b" input: "x" dense { units: 1 } }
+    layer { name: "a_soft" input: "a" softplus {} }
+    layer { name: "first" input: "a_soft" square {} }
+    layer { name: "second" input: "b" square {} }
+    layer { name: "mean" input: "second" reduce_mean {} }
+    objective: ["first", "second:0"]
+    output: ["mean", "a_soft"]
+    update { objective: "first" parameter: "a.*" }
+    update { objective: "second" parameter: "b.*" }
+  )",
+                                      "net.pbtxt");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  for (const char* objective : {"first", "second", "second:0", "mean"}) {
+    EXPECT_EQ(BetterOf(loaded->network, objective), Better::kLess) << objective;
+  }
+  EXPECT_EQ(BetterOf(loaded->network, "a_soft"), Better::kUnknown);
+}
+
 TEST(MetricDirection, AUserMaySayIt) {
   const auto parsed = [](const std::string& text) {
     const FollowedMetric followed = ParseFollowedMetric(text);

@@ -17,6 +17,14 @@ struct NamedOutput {
   bool objective = false;
 };
 
+constexpr char kLoss[] = "loss";  // the sum of the objectives
+
+// A layer that has the name of the sum, and is not the sum, is told by the name of its first output.
+std::string MetricOf(const proto::Network& network, const std::string& output) {
+  const bool is_sum = network.objective_size() == 1 && network.objective(0) == output;
+  return output == kLoss && !is_sum ? "loss:0" : output;
+}
+
 std::vector<NamedOutput> OutputsOf(const proto::Network& network, const Program& program) {
   std::vector<NamedOutput> outputs;
   const std::vector<Endpoint>& there = program.compiled().executable.outputs;
@@ -24,19 +32,21 @@ std::vector<NamedOutput> OutputsOf(const proto::Network& network, const Program&
     // A program of other outputs (CompileOptions::only) has no loss.
     const bool computed =
         std::any_of(there.begin(), there.end(), [&](const Endpoint& e) { return e.name == objective; });
-    if (computed) outputs.push_back({"loss", objective, true});
+    if (computed) outputs.push_back({kLoss, objective, true});
   }
   // The sum of what different updates minimise tells little: each is a figure of its own, too.
   const size_t objectives = network.update_size() > 0 ? outputs.size() : 0;
   for (size_t i = 0; i < objectives; ++i) {
     const std::string objective = outputs[i].output;  // a copy: the vector grows
     const bool named = std::find(network.output().begin(), network.output().end(), objective) != network.output().end();
-    if (objective != "loss" && !named) outputs.push_back({objective, objective});
+    const std::string metric = MetricOf(network, objective);
+    if (metric != kLoss && !named) outputs.push_back({metric, objective});
   }
   for (const std::string& output : network.output()) {
     for (const Endpoint& endpoint : there) {
       const bool number = endpoint.name == output && endpoint.type.num_elements() == 1;
-      if (number && output != "loss") outputs.push_back({output, output});
+      const std::string metric = MetricOf(network, output);
+      if (number && metric != kLoss) outputs.push_back({metric, output});
     }
   }
   return outputs;

@@ -19,7 +19,7 @@ class Network;
 namespace snug::core {
 
 // Returns the sum of the objectives as "loss", then, where updates minimise them one after the other, each by itself,
-// then each further output that is one number.
+// then each further output that is one number. A layer that is called "loss" and is not that sum is "loss:0".
 using Metrics = std::vector<std::pair<std::string, double>>;
 std::vector<std::string> MetricNames(const proto::Network& network, const Program& program);
 // The same, with which of their values are better.

@@ -131,6 +131,17 @@ TEST_F(ResumeTest, UpdatesInTurnAreOtherOnesThanAllAtOnce) {
   EXPECT_EQ(ConditionsOf(*session(" update { objective: \"first\" parameter: \"a.*\" optimizer { sgd {} } }"
                                   " update { objective: \"second\" parameter: \"b.*\" }"))["optimizer"],
             "sgd and adam");
+  const auto kinds_of_three = [&](const std::string& last) {
+    constexpr char kThird[] = R"(
+      layer { name: "c" input: "x" dense { units: 1 } } layer { name: "third" input: "c" reduce_mean {} }
+      objective: "third"
+      update { objective: "first" parameter: "a.*" optimizer { sgd {} } }
+      update { objective: "second" parameter: "b.*" }
+      update { objective: "third" parameter: "c.*" optimizer { )";
+    return ConditionsOf(*session(absl::StrCat(kThird, last, " } }")))["optimizer"];
+  };
+  EXPECT_EQ(kinds_of_three("adam {}"), "sgd and adam and adam");
+  EXPECT_EQ(kinds_of_three("adamw {}"), "sgd and adam and adamw");
   ASSERT_TRUE(SaveTraining(store_, 1, *two).ok());
   EXPECT_TRUE(Resume(*session(in_turn), files_, store_.PathOf(1), {}).ok());
   EXPECT_THAT(std::string(Resume(*session(""), files_, store_.PathOf(1), {}).status().message()),

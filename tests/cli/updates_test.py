@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import random
 import shutil
 import subprocess
@@ -30,8 +31,8 @@ class UpdatesTest(SnugTest):
             for _ in range(48):
                 print(json.dumps({"noise": array(numbers, 6, 2, 2), "image": array(numbers, 2, 8, 8)}), file=file)
 
-    def train(self, output, *arguments):
-        return snug("train", NETWORK, f"--output={self.folder / output}", "--data=json-lines",
+    def train(self, output, *arguments, network=NETWORK):
+        return snug("train", network, f"--output={self.folder / output}", "--data=json-lines",
                     f"--data-json-lines-file={self.data}", "--batch=8", "--threads=1", "--checkpoint-every=4", *arguments)
 
     def newest(self, output):
@@ -46,8 +47,17 @@ class UpdatesTest(SnugTest):
         steps = [line for line in lines if line["kind"] == "step"]
         self.assertEqual(len(steps), 6)
         for step in steps:  # the third is called "loss", as the sum is
-            self.assertGreater(step["loss"], step["real_loss.mean"] + step["drawn_loss.mean"])
+            each = step["real_loss.mean"] + step["drawn_loss.mean"] + step["loss:0"]
+            self.assertAlmostEqual(step["loss"], each, places=5)
         self.assertIn("  real_loss.mean ", run.stdout)
+
+    def test_the_best_of_an_objective_is_the_least(self):
+        run = self.train("run", "--steps=6", "--evaluate-every=2", "--best-metric=loss:0")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        lines = [json.loads(line) for line in (self.folder / "run" / "metrics.jsonl").read_text().splitlines()]
+        evaluated = {line["step"]: line["loss:0"] for line in lines if line["kind"] == "evaluation"}
+        best = min(evaluated, key=evaluated.get)
+        self.assertIn(f"step {best}", next(line for line in run.stdout.splitlines() if "best" in line))
 
     def test_a_training_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(self):
         self.assertEqual(self.train("whole", "--steps=8").returncode, 0)
@@ -58,6 +68,50 @@ class UpdatesTest(SnugTest):
         for slot in (b"judge.conv.weight/m", b"judge.conv.weight/v", b"draw.0.weight/momentum"):
             self.assertIn(slot, whole)
         self.assertTrue(whole == parts)
+
+    def train_changed(self, network, *changes, arguments=()):
+        text = pathlib.Path(NETWORK).read_text()
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        path = self.folder / network
+        path.write_text(text)
+        return self.train("changed", "--schedule=constant", *arguments, network=str(path))
+
+    def test_options_of_an_update_are_compared_where_a_training_goes_on(self):
+        self.assertEqual(self.train_changed("first.pbtxt", arguments=["--steps=4"]).returncode, 0)
+        other_momentum = ("sgd { momentum: 0.5 }", "sgd { momentum: 0.25 }")
+        run = self.train_changed("momentum.pbtxt", other_momentum, arguments=["--steps=8", "--resume"])
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("the checkpoint was made with update-2-sgd-momentum 0.5, this run has 0.25; give it the same, or let "
+                      "it change: --resume-with=optimizer", run.stderr)
+        moved = ('objective: ["real_loss", "drawn_loss"] parameter', 'objective: "drawn_loss" parameter'), (
+            'objective: "loss" parameter', 'objective: ["real_loss", "loss"] parameter')
+        run = self.train_changed("moved.pbtxt", *moved, arguments=["--steps=8", "--resume"])
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("the checkpoint was made with update-1-objective real_loss.mean,drawn_loss.mean, this run has "
+                      "drawn_loss.mean; it was made with update-2-objective loss, this run has real_loss.mean,loss; give "
+                      "it the same, or let it change: --resume-with=optimizer", run.stderr)
+        no_momentum = ("sgd { momentum: 0.5 }", "sgd {}")
+        run = self.train_changed("none.pbtxt", no_momentum, arguments=["--steps=8", "--resume-with=optimizer"])
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("update-2-sgd-momentum 0.5, this run has its default: that takes other tensors than it keeps",
+                      run.stderr)
+        other_rate = ("learning_rate: 0.05", "learning_rate: 0.04")
+        run = self.train_changed("rate.pbtxt", other_rate, other_momentum,
+                                 arguments=["--steps=8", "--resume-with=optimizer,learning-rate"])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("changed after step 4: update-2-learning-rate 0.05 -> 0.04\n", run.stdout)
+        self.assertIn("changed after step 4: update-2-sgd-momentum 0.5 -> 0.25\n", run.stdout)
+
+    def test_a_flag_changes_the_rates_of_all_updates(self):
+        self.assertEqual(self.train_changed("first.pbtxt", arguments=["--steps=4"]).returncode, 0)
+        twice = ["--learning-rate=0.02", "--steps=8"]
+        run = self.train_changed("first.pbtxt", arguments=["--resume", *twice])
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("learning-rate 0.01, this run has 0.02; it was made with update-2-learning-rate 0.05, this run has 0.1",
+                      run.stderr)
+        self.assertIn("--resume-with=learning-rate\n", run.stderr)
 
     def test_streams_and_engines_leave_the_same(self):
         checkpoints = set()

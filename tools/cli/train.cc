@@ -195,7 +195,7 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
                         OpenDataAndSetClasses(training, f.classes_of_data, f.resume ? &checkpoints.metadata() : nullptr,
                                               &loaded.network, out));
   const bool other_classes = data.learnt.contains(kHeadClassesKey);
-  checkpoints.Keep(data.learnt, KeptOptions::Of(given, data), f.may_change);
+  checkpoints.Keep(data.learnt, KeptOptions::Of(given, data, loaded.network), f.may_change);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
       Trainer::Create(loaded.network, loaded.source_map, registry, training, std::move(data), options));

@@ -7,6 +7,8 @@
 #include <absl/strings/strip.h>
 
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -92,50 +94,76 @@ std::string OptimizerState(const Graph& graph) {
   return absl::StrJoin(types, " and ");
 }
 
-// Returns which rules change the parameters, by their names in the model file; empty: nothing is trained. Slots do not
-// tell it: those of Adam, AdamW and LAMB have the same names.
-std::string OptimizerKinds(const Graph& graph) {
-  std::vector<absl::string_view> kinds;  // in the order of the updates
+// An update of a parameter: which of the updates that a step makes one after the other it belongs to, and its rule by
+// its name in the model file.
+struct ParameterUpdate {
+  std::optional<size_t> turn;  // nothing: it has no gate
+  absl::string_view kind;      // empty: it is no optimizer's
+  VariableId parameter;
+};
+
+absl::string_view KindOf(const Node& node) {
   static constexpr std::pair<absl::string_view, absl::string_view> kKinds[] = {
       {"sgd_update", "sgd"},         {"momentum_update", "sgd"},
       {"rmsprop_update", "rmsprop"}, {"rmsprop_momentum_update", "rmsprop"},
       {"adagrad_update", "adagrad"}, {"lion_update", "lion"},
       {"lamb_update", "lamb"},       {"adam_update", "adam"}};
+  absl::string_view op = node.op;
+  if (!absl::ConsumePrefix(&op, "dense_")) absl::ConsumePrefix(&op, "embedding_");  // an update as made
+  absl::ConsumeSuffix(&op, "_rows");                                                // or of rows
+  for (const auto& [update, kind] : kKinds) {
+    if (op == update) return kind == "adam" && node.options.Get<proto::Update>().decoupled_decay() ? "adamw" : kind;
+  }
+  return "";
+}
+
+// Updates that are made at once have the same gate, the only input that is a single byte.
+std::vector<ParameterUpdate> FindUpdates(const Graph& graph) {
+  std::vector<ParameterUpdate> updates;
+  std::map<ValueId, size_t> turns;
   for (const NodeId id : graph.ProgramOrder()) {
     const Node& node = graph.node(id);
-    absl::string_view op = node.op;
-    if (!absl::ConsumePrefix(&op, "dense_")) absl::ConsumePrefix(&op, "embedding_");  // an update as made
-    absl::ConsumeSuffix(&op, "_rows");                                                // or of rows
-    for (const auto& [update, kind] : kKinds) {
-      if (op != update) continue;
-      const bool decoupled = kind == "adam" && node.options.Get<proto::Update>().decoupled_decay();
-      const absl::string_view name = decoupled ? "adamw" : kind;
-      if (!absl::c_linear_search(kinds, name)) kinds.push_back(name);
+    ParameterUpdate update{.kind = KindOf(node)};
+    const bool changes = node.phase == Phase::kUpdate && node.outputs.empty() && !node.inputs.empty();
+    const VariableId variable = changes ? graph.value(node.inputs[0]).variable : VariableId();
+    if (variable.valid() && graph.variable(variable).role == VariableRole::kParameter) update.parameter = variable;
+    if (update.kind.empty() && !update.parameter.valid()) continue;
+    for (const ValueId input : node.inputs) {
+      if (!input.valid() || !(graph.type(input) == ValueType{DType::kUint8, Shape(), {}})) continue;
+      update.turn = turns.emplace(input, turns.size()).first->second;
     }
+    updates.push_back(update);
   }
+  return updates;
+}
+
+// Returns which rules change the parameters, by their names in the model file; empty: nothing is trained. Slots do not
+// tell it: those of Adam, AdamW and LAMB have the same names. Where updates that are made one after the other have
+// different ones, they are named in the order of these.
+std::string OptimizerKinds(const Graph& graph) {
+  std::map<size_t, absl::string_view> of_turn;
+  for (const ParameterUpdate& update : FindUpdates(graph)) {
+    if (!update.kind.empty()) of_turn.emplace(update.turn.value_or(0), update.kind);
+  }
+  std::vector<absl::string_view> kinds;
+  for (const auto& [turn, kind] : of_turn) kinds.push_back(kind);
+  const bool same = absl::c_all_of(kinds, [&](absl::string_view kind) { return kind == kinds[0]; });
+  if (same && !kinds.empty()) kinds.resize(1);
   return absl::StrJoin(kinds, " and ");
 }
 
-// Returns how many updates a step makes one after the other, and a digest of which parameters each changes: those of
-// one have the same gate, the only input that is a single byte.
+// Returns how many updates a step makes one after the other, and a digest of which parameters each changes.
 std::string UpdatesInTurn(const Graph& graph) {
-  std::vector<ValueId> gates;
+  std::set<size_t> turns;
   std::vector<std::string> changed;  // a turn and a parameter
-  for (const NodeId id : graph.ProgramOrder()) {
-    const Node& node = graph.node(id);
-    if (node.phase != Phase::kUpdate || !node.outputs.empty() || node.inputs.empty()) continue;
-    const VariableId variable = graph.value(node.inputs[0]).variable;
-    if (!variable.valid() || graph.variable(variable).role != VariableRole::kParameter) continue;
-    for (const ValueId input : node.inputs) {
-      if (!input.valid() || !(graph.type(input) == ValueType{DType::kUint8, Shape(), {}})) continue;
-      if (!absl::c_linear_search(gates, input)) gates.push_back(input);
-      const auto turn = absl::c_find(gates, input) - gates.begin();
-      changed.push_back(absl::StrCat(turn, " ", graph.variable(variable).name));
-    }
+  for (const ParameterUpdate& update : FindUpdates(graph)) {
+    if (!update.parameter.valid() || !update.turn.has_value()) continue;
+    turns.insert(*update.turn);
+    changed.push_back(absl::StrCat(*update.turn, " ", graph.variable(update.parameter).name));
   }
-  if (gates.size() < 2) return kOneUpdate;
+  if (turns.size() < 2) return kOneUpdate;
   absl::c_sort(changed);
-  return absl::StrCat(gates.size(), " in turn, of ", absl::Hex(HashName(absl::StrJoin(changed, "\n"))));
+  return absl::StrCat(turns.size(), " in turn, of ", absl::Hex(HashName(absl::StrJoin(changed, "\n"))));
 }
 
 // Returns the tables whose rows are left alone where the optimizer would change them otherwise. A checkpoint that

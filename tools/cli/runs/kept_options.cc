@@ -30,6 +30,9 @@ constexpr const char* kAugmentation = "augmentation";
 constexpr const char* kBatch = "batch";
 constexpr const char* kNames[] = {kLearningRate, kSchedule, kOptimizer, kData, kAugmentation, kBatch};
 
+// Of updates that a step makes one after the other: "update-2-adam-beta1".
+constexpr const char* kUpdatePrefix = "update-";
+
 // Words, because no flags say it.
 constexpr const char* kSamples = "training samples";
 constexpr const char* kChecksum = "checksum of samples";
@@ -45,6 +48,7 @@ constexpr const char* kDefault = "its default";
 bool IsOfEvaluation(absl::string_view option) { return option == kEvaluationSamples || option == kEvaluationChecksum; }
 // Which of these samples an evaluation takes, and which of the parameters.
 bool IsOfEvaluating(absl::string_view option) { return option == kEvaluateBatches || option == kAverageEvaluate; }
+bool IsOfUpdate(absl::string_view option) { return absl::StartsWith(option, kUpdatePrefix); }
 bool IsOfSamples(absl::string_view option) {
   return option == kSamples || option == kChecksum || IsOfEvaluation(option);
 }
@@ -138,6 +142,7 @@ std::string NameToResumeWith(const std::string& option) {
                                              "data-images-least-area"};
   if (option == kSteps) return "";
   if (option == kLearningRate || option == kBatch) return option;
+  if (IsOfUpdate(option)) return absl::EndsWith(option, absl::StrCat("-", kLearningRate)) ? kLearningRate : kOptimizer;
   if (std::find(std::begin(kAugments), std::end(kAugments), option) != std::end(kAugments)) return kAugmentation;
   if (IsOfSamples(option) || IsOfEvaluating(option) || option == kData || absl::StartsWith(option, "data-"))
     return kData;
@@ -157,7 +162,7 @@ bool ChangesEvaluation(const std::string& option) {
          option == "data-mean" || option == "data-deviation";
 }
 
-KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& data) {
+KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& data, const proto::Network& network) {
   KeptOptions kept;
   const bool by_evaluations = given.training.schedule().has_plateau();
   const bool judged = data.evaluation != nullptr && (by_evaluations || !given.training.best().metric().empty());
@@ -170,6 +175,7 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
   kept.values_.erase(kOptimizer);
   kept.values_.erase("state");
   if (!kept.values_.contains(kLearningRate)) kept.values_[kLearningRate] = absl::StrCat(optimizer.learning_rate());
+  kept.KeepUpdates(network, optimizer.learning_rate());
 
   proto::Training training;
   *training.mutable_schedule() = given.training.schedule();
@@ -205,6 +211,28 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
   }
   kept.LeaveOut();
   return kept;
+}
+
+// `learning_rate` is that of the training, which may be another than the file's: then each update's own is another in
+// the same ratio.
+void KeptOptions::KeepUpdates(const proto::Network& network, double learning_rate) {
+  for (int k = 0; k < network.update_size(); ++k) {
+    const auto& update = network.update(k);
+    const std::string prefix = absl::StrCat(kUpdatePrefix, k + 1, "-");
+    values_[prefix + "objective"] = absl::StrJoin(update.objective(), ",");
+    values_[prefix + kOptimizer] = update.has_optimizer() ? "its own" : "the network's";
+    if (!update.has_optimizer()) continue;
+    proto::Optimizer own = update.optimizer();
+    own.clear_state();    // the session's conditions have it,
+    own.clear_average();  // and this is of all updates
+    const double in_file = network.optimizer().learning_rate();
+    if (learning_rate != in_file && in_file != 0) {
+      own.set_learning_rate(own.learning_rate() / in_file * learning_rate);
+    }
+    for (auto& [name, value] : ListProtoFlags(prefix, prefix + "kind", own)) values_[name] = std::move(value);
+    values_.erase(prefix + "kind");  // the session's conditions have it, too
+    values_.try_emplace(prefix + kLearningRate, absl::StrCat(own.learning_rate()));
+  }
 }
 
 void KeptOptions::LeaveOut() {
@@ -266,8 +294,14 @@ std::vector<OptionChange> KeptOptions::ChangesTo(const KeptOptions& later, int64
     const auto found = options.values_.find(name);
     return found == options.values_.end() ? std::string(kDefault) : found->second;
   };
+  const auto has_updates = [](const KeptOptions& options) {
+    return std::any_of(options.values_.begin(), options.values_.end(),
+                       [](const auto& one) { return IsOfUpdate(one.first); });
+  };
+  const bool both_have_updates = has_updates(*this) && has_updates(later);  // older checkpoints say nothing of them
   std::vector<OptionChange> changes;
   for (const std::string& name : names) {
+    if (IsOfUpdate(name) && !both_have_updates) continue;
     // With other data there may be another length, and where the schedule does not go by it, none is kept. Nor is what
     // evaluations are of where nothing went by them.
     const bool in_both = values_.contains(name) && later.values_.contains(name);

@@ -17,6 +17,10 @@
 #include "engine/train/trainer.h"
 #include "tools/cli/flags/training_options.h"
 
+namespace snug::proto {
+class Network;
+}
+
 namespace snug::core::cli {
 
 // What --resume-with may name, for its help.
@@ -27,8 +31,9 @@ absl::StatusOr<std::set<std::string>> ParseResumeWith(const std::vector<std::str
 
 class KeptOptions {
  public:
-  // `data` before the trainer takes them.
-  static KeptOptions Of(const TrainingOptions& given, const TrainingData& data);
+  // `data` before the trainer takes them. Of the network it keeps what its updates one after the other say, as
+  // "update-2-objective" and "update-2-adam-beta1": flags do not say it.
+  static KeptOptions Of(const TrainingOptions& given, const TrainingData& data, const proto::Network& network);
   void SetBatch(int64_t samples);
   void SetBatch(const std::string& samples);
 
@@ -54,6 +59,7 @@ class KeptOptions {
   std::string FilesOf(const std::string& option) const;
 
  private:
+  void KeepUpdates(const proto::Network& network, double learning_rate);
   void LeaveOut();
 
   // By their flags, without dashes. Left out are those that nothing is said of, and those that the samples tell.

@@ -2,6 +2,7 @@
 #include <absl/strings/str_replace.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -43,7 +44,7 @@ absl::StatusOr<Compiled> CompileText(const std::string& text, const CompileOptio
 
 class PlanFileTest : public testing::TestWithParam<const char*> {
  protected:
-  PlanFileTest() : path_(absl::StrCat(testing::TempDir(), "/plan_file_test", GetParam())) {}
+  PlanFileTest() : path_(absl::StrCat(testing::TempDir(), "/plan_file_test_", getpid(), GetParam())) {}
 
   void Save(const CompileOptions& options) {
     const absl::StatusOr<Compiled> compiled = CompileText(kNet, options);
@@ -197,7 +198,7 @@ std::string WhatBecomesOf(const std::string& text) {
   };
   const absl::StatusOr<Compiled> compiled = CompileText(text, options);
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
-  const std::string path = absl::StrCat(testing::TempDir(), "/history.plan");
+  const std::string path = absl::StrCat(testing::TempDir(), "/history_", getpid(), ".plan");
   EXPECT_TRUE(SavePlan(*compiled, path).ok());
   std::ifstream file(path, std::ios::binary);
   absl::StrAppend(&all, OrderText(*compiled), PlanText(*compiled),

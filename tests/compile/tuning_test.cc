@@ -1,7 +1,9 @@
 #include "engine/compile/kernels/tuning.h"
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -22,7 +24,9 @@ Tuning Example() {
 
 class TuningTest : public testing::Test {
  protected:
-  std::string Path(const std::string& name) const { return testing::TempDir() + "/tuning_test_" + name; }
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(testing::TempDir(), "/tuning_test_", getpid(), "_", name);
+  }
 };
 
 TEST_F(TuningTest, IsReadAsItWasWritten) {

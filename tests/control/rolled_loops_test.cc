@@ -5,6 +5,7 @@
 #include <absl/strings/substitute.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <set>
@@ -108,7 +109,7 @@ TEST(RolledLoops, BodiesArePlannedAsTheNetworkAroundThem) {
     EXPECT_EQ(of_bodies.size(), 1);
     if (strategy == kDynamicMemory) continue;
     // And so is one from a file.
-    const std::string path = absl::StrCat(testing::TempDir(), "/rolled_loops.plan");
+    const std::string path = absl::StrCat(testing::TempDir(), "/rolled_loops_", getpid(), ".plan");
     ASSERT_TRUE(SavePlan(*compiled, path).ok());
     MemoryOptions from_file;
     from_file.plan_file = path;

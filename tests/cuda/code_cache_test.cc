@@ -1,6 +1,7 @@
 // Code that is compiled at run time: what is kept, what is compiled anew, and that every call may fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +27,8 @@ std::string Bytes(const std::string& path) {
 class Code : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "snug_code_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = testing::TempDir() + "snug_code_" + std::to_string(getpid()) + "_" +
+              testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(folder_);
     device_ = CudaDevice::Open(fake_.api(), 0).value();
   }

@@ -3,6 +3,7 @@
 // was done.
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -22,7 +23,7 @@ using State = std::map<std::string, std::string>;
 class CudaTrainerFailures : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string path = testing::TempDir() + "/trainer_failures.csv";
+    const std::string path = absl::StrCat(testing::TempDir(), "/trainer_failures_", getpid(), ".csv");
     std::ofstream file(path);
     file << "a,b,side\n";
     for (int i = 0; i < 12; ++i) file << i % 7 - 3 << "," << i % 5 - 2 << "," << i % 2 << "\n";

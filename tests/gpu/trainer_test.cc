@@ -4,6 +4,7 @@
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -66,7 +67,7 @@ TEST_F(CudaTrainer, ReachesWhatTheCpuReaches) {
 }
 
 TEST_F(CudaTrainer, UploadingAheadChangesNoBit) {
-  const std::string path = testing::TempDir() + "/upload_ahead.csv";
+  const std::string path = absl::StrCat(testing::TempDir(), "/upload_ahead_", getpid(), ".csv");
   {
     std::ofstream file(path);
     file << "a,b,side\n";

@@ -1,6 +1,8 @@
 #include "memory/formats/text_file.h"
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 #include <zlib.h>
 
 namespace snug::core::memory {
@@ -9,7 +11,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string TestPath(const std::string& name) { return ::testing::TempDir() + "/snug_text_file_test_" + name; }
+std::string TestPath(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/snug_text_file_test_", getpid(), "_", name);
+}
 
 std::string WriteGz(const std::string& name, const std::string& text) {
   const std::string path = TestPath(name);

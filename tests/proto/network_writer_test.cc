@@ -1,8 +1,10 @@
 #include "proto/network_writer.h"
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
@@ -69,7 +71,7 @@ TEST(NetworkWriter, FilesGoThereAndBack) {
   const auto loaded = LoadNetworkText(kSmall, "net.pbtxt");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (const char* name : {"snug_writer_test.pb", "snug_writer_test.pbtxt"}) {
-    const std::string path = ::testing::TempDir() + name;
+    const std::string path = absl::StrCat(::testing::TempDir(), "/", getpid(), "_", name);
     ASSERT_TRUE(SaveNetworkFile(loaded->network, path).ok());
     const auto again = LoadNetworkFile(path);
     std::remove(path.c_str());

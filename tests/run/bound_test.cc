@@ -1,4 +1,5 @@
 // Inputs and outputs in the caller's memory: the same bits as in the session's own, under every engine.
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -345,7 +346,7 @@ TEST(BoundPlan, IsSavedForTheSameOnes) {
   CompileOptions options{.batch = 4, .fetch = {"fc3"}, .bound = {"image", "fc3"}};
   absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
   ASSERT_TRUE(compiled.ok());
-  const std::string path = ::testing::TempDir() + "/bound.plan";
+  const std::string path = absl::StrCat(::testing::TempDir(), "/bound_", getpid(), ".plan");
   ASSERT_TRUE(SavePlan(*compiled, path).ok());
   const auto expected = Results(*MustMakeBound(*loaded, options));
   options.memory.plan_file = path;

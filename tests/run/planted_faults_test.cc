@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -401,7 +402,7 @@ class FaultsIn {
     EXPECT_TRUE(rejected || !harmful);
     if (!harmful || !exact) return;
     // A file of that plan is believed no more than the planner.
-    const std::string path = absl::StrCat(testing::TempDir(), "/planted_faults.plan");
+    const std::string path = absl::StrCat(testing::TempDir(), "/planted_faults_", getpid(), ".plan");
     ASSERT_TRUE(SavePlan(faulty, path).ok());
     MemoryOptions loaded{.plan_file = path, .streams = memory.streams};
     const absl::Status status = PlanAndLower(faulty, loaded);

@@ -4,6 +4,7 @@
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -79,7 +80,7 @@ TEST(DeviceModel, IsFoundByTheNameOfAGpu) {
 }
 
 TEST(DeviceModel, AFileHasToSayAll) {
-  const std::string path = testing::TempDir() + "/device.pbtxt";
+  const std::string path = absl::StrCat(testing::TempDir(), "/device_", getpid(), ".pbtxt");
   std::ofstream(path) << "name: \"half\" processors: 66";
   EXPECT_THAT(std::string(FindDeviceModel(path).status().message()), HasSubstr("found no dram_gb_per_second"));
   const std::string rest =

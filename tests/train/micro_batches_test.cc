@@ -2,6 +2,7 @@
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -339,7 +340,7 @@ TEST(MicroBatches, SumInFloat32WhereTheNetworkHasBfloat16) {
 }
 
 TEST(MicroBatches, OneWhoseLossIsNotFiniteVoidsTheWholeStep) {
-  const std::string path = testing::TempDir() + "/micro_batches.csv";
+  const std::string path = absl::StrCat(testing::TempDir(), "/micro_batches_", getpid(), ".csv");
   {
     std::ofstream file(path);
     file << "x,y,side\n";

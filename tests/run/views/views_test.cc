@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <random>
@@ -232,7 +233,7 @@ TEST(Views, KernelsTouchOnlyWhatTheyDeclare) {
 }
 
 TEST(Views, APlanOfOtherTasksIsRefused) {
-  const std::string path = absl::StrCat(testing::TempDir(), "/views_test_plan.pbtxt");
+  const std::string path = absl::StrCat(testing::TempDir(), "/views_test_", getpid(), ".plan.pbtxt");
   ASSERT_TRUE(SavePlan(CompileText(kFeatures, 1, WithoutRanges()), path).ok());
   CompileOptions options = OptionsWithoutFusion(1, {.plan_file = path});
   EXPECT_TRUE(TryCompile(kFeatures, WithoutRanges(), options).ok());

@@ -75,6 +75,7 @@ FILES = {
     "broken.pbtxt": "network: 3",
     "training.pbtxt": 'training { epoch: 3 }\n',
     "memory.pbtxt": 'training { memory_limit: "8GiB" }\n',
+    "hue.pbtxt": 'training {\n  data { images { directory: "pictures" hue: 0.1 } } }\n',
     "directory/file": "",
 }
 
@@ -137,6 +138,9 @@ CASES = {
     # training options
     "unknown training option": ("train", MLP, "--training=training.pbtxt"),
     "training option outside its message": ("train", MLP, "--training=memory.pbtxt"),
+    "hue of grey": ("train", str(ROOT / "models/lenet.pbtxt"), "--training=hue.pbtxt"),
+    "hue of grey on the command line": ("train", str(ROOT / "models/lenet.pbtxt"), "--data=images",
+                                        "--data-images-directory=pictures", "--data-images-hue=0.2"),
     "nonsense learning rate": (*CSV, "--data-csv-file=good.csv", "--learning-rate=-1"),
     "two optimizers": (*CSV, "--data-csv-file=good.csv", "--optimizer=adam", "--sgd-momentum=0.9"),
     "unknown optimizer": (*CSV, "--data-csv-file=good.csv", "--optimizer=adan"),

@@ -1,5 +1,7 @@
 #include "tools/cli/flags/training_options.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <utility>
 
 #include "engine/base/status.h"
@@ -41,6 +43,26 @@ absl::Status Add(const proto::Training& training, const proto::Optimizer& optimi
   return absl::OkStatus();
 }
 
+// A turned hue needs colours. That is the network's to say, whichever of the files or the command line asks for it.
+absl::Status CheckHue(const LoadedNetwork& model, const TrainingOptions& flags, const TrainingOptions& combined) {
+  if (!combined.training.data().has_images() || !(combined.training.data().images().hue() > 0)) return absl::OkStatus();
+  for (const proto::Input& input : model.network.input()) {
+    if (input.name() != "image" || input.shape().dim_size() != 3 || input.shape().dim(0) != 1) continue;
+    OptionPlaces places = OptionPlaces::OnCommandLine();
+    const auto has_hue = [](const proto::Training& training) { return training.data().images().has_hue(); };
+    for (const LoadedNetwork* file : combined.files) {
+      if (has_hue(flags.training)) break;
+      places = OptionPlaces::InFile(file->source_map);
+      if (has_hue(file->network.training())) break;
+    }
+    return places.Error(
+        "training.data.images.hue",
+        absl::StrCat("expected 0, as the network's input \"image\" has 1 channel, and grey has no hue; found ",
+                     combined.training.data().images().hue()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& model, const std::string& training_file,
@@ -57,6 +79,7 @@ absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& mode
   }
   options.files.push_back(&model);
   SNUG_RETURN_IF_ERROR(Add(flags.training, flags.optimizer, OptionPlaces::OnCommandLine(), &options));
+  SNUG_RETURN_IF_ERROR(CheckHue(model, flags, options));
   SetDefaultKind(&options.optimizer);
   return options;
 }

@@ -155,13 +155,14 @@ class Expander {
   }
 
   void ResolveTargetsOfUpdates() {
-    for (int k = 0; k < network_.update_size(); ++k) {
-      const SourceNode* const update = map_.network.Find("update", k);
+    int k = 0;
+    for (const SourceNode& update : map_.network.children) {
+      if (update.field != NetworkField("update")) continue;
       std::vector<SourceNode> places;
-      for (int i = 0; update != nullptr && update->Find("objective", i) != nullptr; ++i) {
-        places.push_back(*update->Find("objective", i));
+      for (const SourceNode& entry : update.children) {
+        if (entry.field->name() == "objective") places.push_back(entry);
       }
-      ResolveTargets(network_.mutable_update(k)->mutable_objective(), places);
+      if (k < network_.update_size()) ResolveTargets(network_.mutable_update(k++)->mutable_objective(), places);
     }
   }
 

@@ -365,6 +365,13 @@ void WriteTables(const std::vector<TableGradient>& tables, Json& json) {
 absl::StatusOr<std::unordered_map<ValueId, RowList>> MakeRowGradients(
     GraphBuilder& builder, const proto::Optimizer& optimizer, const std::unordered_map<ValueId, ValueId>& gradients,
     const RowGradientOptions& options, std::vector<TableGradient>* tables) {
+  // A graph without tables is not searched for their readers, once for each of what may be many updates.
+  const Graph& graph = builder.graph();
+  bool has_tables = !options.tables.patterns.empty();
+  for (NodeId id = graph.first_node(); id.valid() && !has_tables; id = graph.node(id).next) {
+    has_tables = graph.node(id).op == "embedding";
+  }
+  if (!has_tables) return std::unordered_map<ValueId, RowList>();
   return RowGradients(builder, optimizer, gradients, options).Run(tables);
 }
 

@@ -159,13 +159,13 @@ class GroupFinder {
     group.optimizer = optimizer;
     group.learning_rate = optimizer_.learning_rate();
     if (!update.has_optimizer()) return;
-    const SourceLoc loc = locations_.UpdateLoc(k, "optimizer");
+    const auto loc = [&] { return locations_.UpdateLoc(k, "optimizer"); };
     for (const absl::Status& status :
          {CheckOptimizer(*optimizer, OptionPlaces()), CheckState(*optimizer, precision_, OptionPlaces())}) {
-      if (!status.ok()) Error(loc, absl::StrCat("update.", status.message()));
+      if (!status.ok()) Error(loc(), absl::StrCat("update.", status.message()));
     }
     if (optimizer->has_average()) {
-      Error(loc, "update.optimizer.average: averages are of all parameters alike: say it in the network's optimizer");
+      Error(loc(), "update.optimizer.average: averages are of all parameters alike: say it in the network's optimizer");
     }
     if (optimizer_.has_average()) *optimizer->mutable_average() = optimizer_.average();
     // Of the file, which flags do not change: they change both.
@@ -174,9 +174,9 @@ class GroupFinder {
     if (common != 0) {
       group.rate = own / common;
     } else {
-      Error(loc, absl::StrCat("update.optimizer.learning_rate: expected 0, as schedules change it with that of the "
-                              "network's optimizer, which is 0; found ",
-                              own));
+      Error(loc(), absl::StrCat("update.optimizer.learning_rate: expected 0, as schedules change it with that of the "
+                                "network's optimizer, which is 0; found ",
+                                own));
     }
   }
 

@@ -95,6 +95,15 @@ TEST(UpdateGroups, WhatAnUpdateHasChangedIsNotReadAsItWas) {
             "net:9:1: layer \"sum\" (add): input 0 \"a\" is computed in turn 1, before update 1 changes \"a.weight\", "
             "and this layer is computed after that, for update 2: give it layers of its own to read, which use the "
             "same parameters (param { tie: \"...\" })");
+  EXPECT_EQ(
+      ErrorOf("layer { name: \"gain\" input: [\"again\", \"a\"] sub {} }\noutput: \"gain\"\n"
+              "update { objective: \"first\" parameter: \"a.*\" }\n"
+              "update { objective: \"second\" parameter: \"b.*\" }"),
+      "net:9:1: layer \"gain\" (sub): input 1 \"a\" is computed in turn 1, before update 1 changes \"a.weight\", and "
+      "input 0 \"again\" in turn 2, after that: a figure is of one turn; fetch both and compare them outside of the "
+      "network (output: [\"a\", \"again\"]), or give it layers of its own to read, which use the same parameters "
+      "(param "
+      "{ tie: \"...\" })");
   EXPECT_EQ(ErrorOf("update { objective: [\"first\", \"second\"] parameter: \"a.*\" }\n"
                     "update { objective: \"second\" parameter: \"b.*\" }"),
             "net:10:21: update: objective \"second\" is computed in turn 1, before update 1 changes \"a.weight\", and "

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,7 @@ class Turns {
       if (turn != kNone) continue;
       // No objective needs it: it is there to be looked at, as soon as may be.
       turn = 0;
+      figures_.insert(id);
       for (const ValueId input : graph_.node(id).inputs) turn = std::max(turn, TurnOf(input));
     }
     for (const NodeId id : order) SNUG_RETURN_IF_ERROR(CheckInputs(id));
@@ -145,12 +147,24 @@ class Turns {
   absl::Status Outdated(NodeId id, size_t i) const {
     const Node& node = graph_.node(id);
     const ValueId input = node.inputs[i];
-    return NodeError(
-        node.loc, node.name, node.op,
-        absl::InvalidArgumentError(absl::StrCat(
-            "input ", i, " \"", graph_.value(input).name, "\" is computed in turn ", TurnOf(input) + 1, ", ",
-            WhatChanges(input), ", and this layer is computed after that, for update ", turn_of_node_[Index(id)] + 1,
-            ": give it layers of its own to read, which use the same parameters (param { tie: \"...\" })")));
+    const int turn = turn_of_node_[Index(id)];
+    constexpr const char* kOwn =
+        "give it layers of its own to read, which use the same parameters (param { tie: \"...\" })";
+    std::string why = absl::StrCat("input ", i, " \"", graph_.value(input).name, "\" is computed in turn ",
+                                   TurnOf(input) + 1, ", ", WhatChanges(input), ", and ");
+    if (figures_.contains(id)) {
+      const auto later = std::find_if(node.inputs.begin(), node.inputs.end(),
+                                      [&](ValueId value) { return value.valid() && TurnOf(value) == turn; });
+      const std::string& name = graph_.value(*later).name;
+      absl::StrAppend(
+          &why, "input ", later - node.inputs.begin(), " \"", name, "\" in turn ", turn + 1,
+          ", after that: a figure is of one turn; fetch both and compare them outside of the network (output: "
+          "[\"",
+          graph_.value(input).name, "\", \"", name, "\"]), or ", kOwn);
+    } else {
+      absl::StrAppend(&why, "this layer is computed after that, for update ", turn + 1, ": ", kOwn);
+    }
+    return NodeError(node.loc, node.name, node.op, absl::InvalidArgumentError(why));
   }
 
   absl::Status CheckObjectives(int k) const {
@@ -186,6 +200,7 @@ class Turns {
   const SourceMap& locations_;
   std::vector<UpdateGroup>& groups_;
   std::vector<int> turn_of_node_;
+  std::set<NodeId> figures_;  // which no objective needs
   std::vector<Lasts> lasts_;  // by value
   std::map<std::pair<ValueId, int>, ValueId> cast_anew_;
 };

@@ -11,6 +11,11 @@ namespace snug::core {
 
 std::string Graph::UniqueName(std::string wanted) {
   if (node_names_.emplace(wanted, 1).second) return wanted;
+  // A copy of "n#2" is one more "n".
+  const size_t number = wanted.find_last_not_of("0123456789");
+  if (number != std::string::npos && number + 1 < wanted.size() && wanted[number] == '#') {
+    if (std::string first = wanted.substr(0, number); node_names_.contains(first)) wanted = std::move(first);
+  }
   std::string name;
   do {
     name = absl::StrCat(wanted, "#", ++node_names_[wanted]);
@@ -86,6 +91,21 @@ void Graph::RemoveNode(NodeId id) {
   Unlink(id);
   node(id).removed = true;
   --live_nodes_;
+}
+
+void Graph::SwapNames(NodeId a, NodeId b) {
+  for (const NodeId id : {a, b}) {
+    for (const ValueId output : node(id).outputs) values_by_name_.erase(value(output).name);
+  }
+  std::swap(node(a).name, node(b).name);
+  for (const NodeId id : {a, b}) {
+    const Node& named = node(id);
+    for (const ValueId output : named.outputs) {
+      Value& value = values_[static_cast<size_t>(output.index)];
+      value.name = value.output_index == 0 ? named.name : absl::StrCat(named.name, ":", value.output_index);
+      values_by_name_[value.name] = output;
+    }
+  }
 }
 
 void Graph::MoveBefore(NodeId id, NodeId before) {

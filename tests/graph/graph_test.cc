@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace snug::core {
 namespace {
 
@@ -55,6 +57,30 @@ TEST(Graph, MakesNamesUnique) {
   EXPECT_EQ(graph.node(Add(graph, "n")).name, "n#3");
   EXPECT_EQ(graph.node(Add(graph, "n")).name, "n#4");
   EXPECT_EQ(graph.node(Add(graph, "x")).name, "x#2");
+  EXPECT_EQ(graph.node(Add(graph, "n#3")).name, "n#5") << "a copy of a copy";
+  EXPECT_EQ(graph.node(Add(graph, "n#5")).name, "n#6");
+  EXPECT_EQ(graph.node(Add(graph, "m#2")).name, "m#2");
+  EXPECT_EQ(graph.node(Add(graph, "m#2")).name, "m#2#2") << "there is no m";
+  EXPECT_EQ(graph.node(Add(graph, "#2")).name, "#2");
+  EXPECT_EQ(graph.node(Add(graph, "12")).name, "12");
+  EXPECT_EQ(graph.node(Add(graph, "12")).name, "12#2");
+}
+
+TEST(Graph, ANodeMayHaveTheNameOfOneThatItReplaces) {
+  Graph graph;
+  const NodeId old = Add(graph, "n", {}, 2);
+  const NodeId replacement = Add(graph, "n", {}, 3);
+  graph.SwapNames(old, replacement);
+  EXPECT_EQ(graph.node(replacement).name, "n");
+  EXPECT_EQ(graph.node(old).name, "n#2");
+  for (const auto& [name, node, output] :
+       {std::tuple("n", replacement, 0u), std::tuple("n:1", replacement, 1u), std::tuple("n:2", replacement, 2u),
+        std::tuple("n#2", old, 0u), std::tuple("n#2:1", old, 1u)}) {
+    const ValueId value = graph.node(node).outputs[output];
+    EXPECT_EQ(graph.value(value).name, name);
+    EXPECT_EQ(graph.FindValue(name), value);
+  }
+  EXPECT_FALSE(graph.FindValue("n#2:2").valid());
 }
 
 TEST(Graph, AddsAtTheInsertionPoint) {

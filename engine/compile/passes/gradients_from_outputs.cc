@@ -100,13 +100,15 @@ class FromOutputs {
     return added;
   }
 
-  // Puts two nodes in the place of an op and its gradient. They have the same outputs, but that of the op only the
-  // first is there still.
+  // Puts two nodes in the place of an op and its gradient, by their names. They have the same outputs, but that of the op
+  // only the first is there still.
   void Replace(NodeId id, NodeId forward, NodeId gradient, NodeId backward) {
     for (size_t i = 0; i < graph_.node(gradient).outputs.size(); ++i) {
       replaced_[graph_.node(gradient).outputs[i]] = graph_.node(backward).outputs[i];
     }
     replaced_[graph_.node(id).outputs[0]] = graph_.node(forward).outputs[0];
+    graph_.SwapNames(gradient, backward);
+    graph_.SwapNames(id, forward);
     graph_.RemoveNode(gradient);
     graph_.RemoveNode(id);
   }

@@ -4,6 +4,7 @@
 // was given then dies in the forward pass. It is an option, because the gradient is another one in its last digits, and
 // a norm's asks for weights that are not small beside its bias.
 #include <absl/algorithm/container.h>
+#include <absl/strings/str_cat.h>
 
 #include <cstdint>
 #include <unordered_map>
@@ -100,8 +101,8 @@ class FromOutputs {
     return added;
   }
 
-  // Puts two nodes in the place of an op and its gradient, by their names. They have the same outputs, but that of the op
-  // only the first is there still.
+  // Puts two nodes in the place of an op and its gradient, by their names. They have the same outputs, but that of the
+  // op only the first is there still.
   void Replace(NodeId id, NodeId forward, NodeId gradient, NodeId backward) {
     for (size_t i = 0; i < graph_.node(gradient).outputs.size(); ++i) {
       replaced_[graph_.node(gradient).outputs[i]] = graph_.node(backward).outputs[i];
@@ -158,8 +159,9 @@ class FromOutputs {
     const bool affine = norm.inputs.size() > 2 && norm.inputs[1].valid() && norm.inputs[2].valid();
     if (!affine) return absl::OkStatus();
     const ValueId weight = norm.inputs[1], bias = norm.inputs[2];
-    SNUG_ASSIGN_OR_RETURN(const NodeId checked, AddBefore(graph_.node(id).next, Like(norm, "batch_norm_output_scales",
-                                                                                     {weight, bias, norm.outputs[2]})));
+    NodeSpec check = Like(norm, "batch_norm_output_scales", {weight, bias, norm.outputs[2], norm.outputs[0]});
+    check.name = absl::StrCat(norm.name, "/output_scales");
+    SNUG_ASSIGN_OR_RETURN(const NodeId checked, AddBefore(graph_.node(id).next, std::move(check)));
     const std::vector<ValueId> scales = graph_.node(checked).outputs;
     for (const NodeId gate : gates_) {  // not those of updates that a step makes before it comes to this layer
       if (position_[gate] > position_[id]) graph_.node(gate).inputs.push_back(scales[0]);
@@ -170,15 +172,21 @@ class FromOutputs {
     of_output.options = proto::MakeOptions(options);
     SNUG_ASSIGN_OR_RETURN(const NodeId backward, AddBefore(gradient_id, std::move(of_output)));
     const std::vector<ValueId> gradients = graph_.node(backward).outputs;
-    NodeSpec sign_of_weight = Like(gradient, "sign", {weight});
-    sign_of_weight.options = Options();
-    SNUG_ASSIGN_OR_RETURN(const NodeId sign, AddBefore(gradient_id, sign_of_weight));
-    NodeSpec with_sign = Like(gradient, "mul", {gradients[1], graph_.node(sign).outputs[0]});
-    with_sign.options = Options();
-    SNUG_ASSIGN_OR_RETURN(const NodeId dweight, AddBefore(gradient_id, std::move(with_sign)));
+    const auto add = [&](const char* op, std::vector<ValueId> inputs) -> absl::StatusOr<ValueId> {
+      NodeSpec spec = Like(gradient, op, std::move(inputs));
+      spec.name = absl::StrCat(gradient.name, "/", op);
+      spec.options = Options();
+      SNUG_ASSIGN_OR_RETURN(const NodeId node, AddBefore(gradient_id, std::move(spec)));
+      return graph_.node(node).outputs[0];
+    };
+    SNUG_ASSIGN_OR_RETURN(const ValueId of_offset, add("mul", {gradients[2], scales[2]}));
+    SNUG_ASSIGN_OR_RETURN(const ValueId centred, add("sub", {gradients[1], of_offset}));
+    SNUG_ASSIGN_OR_RETURN(const ValueId sign, add("sign", {weight}));
+    SNUG_ASSIGN_OR_RETURN(const ValueId dweight, add("mul", {centred, sign}));
     replaced_[gradient.outputs[0]] = gradients[0];
-    replaced_[gradient.outputs[1]] = graph_.node(dweight).outputs[0];
+    replaced_[gradient.outputs[1]] = dweight;
     replaced_[gradient.outputs[2]] = gradients[2];
+    graph_.SwapNames(gradient_id, backward);
     graph_.RemoveNode(gradient_id);
     return absl::OkStatus();
   }

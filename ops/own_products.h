@@ -18,6 +18,6 @@ inline bool HasTheBitsOfBlocks(int64_t m, int64_t n, int64_t k) {
 // How many rows of logits there are at once where a last layer and its loss are done in blocks of rows
 // (ops/loss/dense_cross_entropy.cc). Each block adds to the whole gradient of the weights, which with so many rows
 // takes a few percent of the time of the product that makes it.
-inline constexpr int64_t kRowsInBlockOfLoss = 512;
+inline constexpr int64_t kRowsInBlockOfLoss = 256;
 
 }  // namespace snug::core

@@ -31,7 +31,8 @@ absl::Status CheckForTheProcessor(const CompileOptions& options) {
   const std::pair<bool, absl::string_view> asked[] = {{options.update_as_made, "update-as-made"},
                                                       {options.recompute_sweeps, "recompute-sweeps"},
                                                       {options.gradients_from_outputs, "gradients-from-outputs"},
-                                                      {options.loss_in_blocks, "loss-in-blocks"}};
+                                                      {options.loss_in_blocks, "loss-in-blocks"},
+                                                      {options.half_byte_indices, "half-byte-indices"}};
   for (const auto& [said, name] : asked) {
     if (!said) continue;
     return absl::InvalidArgumentError(

@@ -115,6 +115,7 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : LossPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : RecomputingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : OutputPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : IndexPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : LastProcessorPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : PassesAsMade()) names.emplace_back(pass.name);
   for (const Pass& pass : LastKeepingPasses()) names.emplace_back(pass.name);
@@ -177,6 +178,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   SNUG_RETURN_IF_ERROR(run_asked(options.loss_in_blocks, "loss-in-blocks", LossPasses(), 59));
   SNUG_RETURN_IF_ERROR(run_asked(options.recompute_sweeps, "recompute-sweeps", RecomputingPasses(), 59));
   SNUG_RETURN_IF_ERROR(run_asked(options.gradients_from_outputs, "gradients-from-outputs", OutputPasses(), 59));
+  SNUG_RETURN_IF_ERROR(run_asked(options.half_byte_indices, "half-byte-indices", IndexPasses(), 59));
   if (options.training && options.device.kind == Device::Kind::kCpu && !options.plain_kernels) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastProcessorPasses(), 60, options));
   }

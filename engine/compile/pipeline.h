@@ -87,6 +87,8 @@ struct CompileOptions {
   // In training on the CPU: a last dense layer, its softmax_cross_entropy and their gradients are done in blocks of
   // rows (passes/loss_in_blocks.cc).
   bool loss_in_blocks = false;
+  // In training on the CPU: max pooling keeps its indices two to a byte (passes/half_byte_indices.cc).
+  bool half_byte_indices = false;
   // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
   // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;

@@ -60,6 +60,7 @@ std::string RunCase(const std::string& model, const std::map<std::string, std::s
   options.recompute_sweeps = words.contains("recompute");
   options.gradients_from_outputs = words.contains("from_outputs");
   options.loss_in_blocks = words.contains("loss_in_blocks");
+  options.half_byte_indices = words.contains("half_bytes");
   options.gradients = List(word("gradients"));
   options.fetch = List(word("fetch"));
   options.memory.strategy = words.contains("memory") ? word("memory") : "none";

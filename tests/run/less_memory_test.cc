@@ -79,6 +79,40 @@ TEST(LessMemory, AMaskBehindPoolingGivesTheSameBits) {
   }
 }
 
+// Windows that overlap and windows that do not, of channels that are whole groups and of such that are none.
+TEST(LessMemory, IndicesOfHalfBytesGiveTheSameBits) {
+  constexpr char kNetwork[] = R"(
+    input { name: "x" shape { dim: [3, 33, 31] } }
+    input { name: "label" dtype: INT32 max_value: 10 }
+    layer { name: "conv1" input: "x" conv { filters: 80 kernel: 3 pad: 1 } }
+    layer { name: "pool1" input: "conv1" max_pool { kernel: 3 stride: 2 ceil_mode: true } }
+    layer { name: "conv2" input: "pool1" conv { filters: 48 kernel: 1 } }
+    layer { name: "pool2" input: "conv2" max_pool { kernel: 3 stride: 1 pad: 1 } }
+    layer { name: "conv3" input: "pool2" conv { filters: 16 kernel: 1 } }
+    layer { name: "pool3" input: "conv3" max_pool { kernel: 2 } }
+    layer { name: "conv4" input: "pool3" conv { filters: 12 kernel: 1 } }
+    layer { name: "pool4" input: "conv4" max_pool { kernel: 2 } }
+    layer { name: "flat" input: "pool4" flatten {} }
+    layer { name: "fc" input: "flat" dense { units: 10 } }
+    layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
+    objective: "loss"
+  )";
+  for (const DType precision : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    for (const int threads : {1, 2}) {
+      CompileOptions options{.batch = 5, .precision = precision, .threads = threads};
+      options.memory.strategy = "none";  // which counts them wherever the peak may be
+      const PassRun whole = TrainWithout(kNetwork, "", options);
+      options.half_byte_indices = true;
+      const PassRun halves = TrainWithout(kNetwork, "", options);
+      EXPECT_TRUE(halves.state == whole.state) << Name(precision) << ", " << threads << " threads";
+      EXPECT_LT(halves.step_bytes, whole.step_bytes);
+      EXPECT_EQ(halves.ops.at("max_pool_half_bytes"), 3);
+      EXPECT_EQ(halves.ops.at("max_pool_half_bytes_grad"), 3);
+      EXPECT_EQ(halves.ops.at("max_pool_grad"), 1) << "12 channels are no whole group";
+    }
+  }
+}
+
 // Sums of gradients are those of products here, which a processor may add unrounded: other last bits.
 TEST(LessMemory, BatchNormWithSiluIsTheSameToRounding) {
   constexpr char kNetwork[] = R"(

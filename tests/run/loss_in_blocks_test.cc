@@ -61,7 +61,7 @@ TEST(LossInBlocks, TrainingIsTheSameToRounding) {
   for (const std::string& network : {std::string(kTiedHead), apart}) {
     for (const auto& [precision, tolerance] : {std::pair(DType::kFloat64, 1e-11), std::pair(DType::kFloat32, 1e-5)}) {
       const CompileOptions options{
-          .batch = 64, .precision = precision, .threads = 2};  // 1600 rows: 3 blocks and a part
+          .batch = 64, .precision = precision, .threads = 2};  // 1600 rows: 6 blocks and a part
       const BlocksRun whole = TrainBlocks(network, options, false);
       const BlocksRun run = TrainBlocks(network, options, true);
       EXPECT_EQ(run.ops.at("dense_cross_entropy"), 1);
@@ -94,7 +94,7 @@ TEST(LossInBlocks, EveryStrategyGivesTheSameBits) {
 // And says so. Fewer rows than a block; logits that another layer reads, or that are fetched; a narrow type.
 TEST(LossInBlocks, ItStaysAwayWhereItMayNotBe) {
   const std::string read = std::string(kTiedHead) + R"(layer { name: "max" input: "head" reduce_max { axis: -1 } })";
-  const BlocksRun few = TrainBlocks(kTiedHead, {.batch = 20}, true);
+  const BlocksRun few = TrainBlocks(kTiedHead, {.batch = 10}, true);
   EXPECT_EQ(few.ops.count("dense_cross_entropy"), 0u);
   EXPECT_THAT(few.in_vain, HasSubstr("--loss-in-blocks changes nothing in this network"));
   EXPECT_EQ(TrainBlocks(read, {.batch = 64, .fetch = {"max"}}, true).ops.count("dense_cross_entropy"), 0u);

@@ -62,7 +62,8 @@ TEST_P(PassesTest, EachSwitchedOffAgreesToRoundingInDouble) {
                          .update_as_made = true,
                          .recompute_sweeps = true,
                          .gradients_from_outputs = true,
-                         .loss_in_blocks = true};
+                         .loss_in_blocks = true,
+                         .half_byte_indices = true};
   const std::vector<double> all = Train(options);
   for (const std::string& pass : PassNames()) {
     options.disabled_passes = {pass};

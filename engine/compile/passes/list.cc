@@ -5,9 +5,9 @@ namespace snug::core {
 // Each is in a file of its own.
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
     FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
-    GateFromOutput, GradientsFromOutputs, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices, LossInBlocks,
-    LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, PoolAfterMask,
-    RecomputeSweeps, RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade,
+    GateFromOutput, GradientsFromOutputs, HalfByteIndices, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices,
+    LossInBlocks, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
+    PoolAfterMask, RecomputeSweeps, RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade,
     UpdateAsMadeExactly;
 
 absl::Span<const Pass> LoopPasses() {
@@ -113,6 +113,13 @@ absl::Span<const Pass> OutputPasses() {
   static constexpr Pass kPasses[] = {
       {"gradients_from_outputs", "the gradients of norms and gelu come from what these gave, which stays anyway",
        GradientsFromOutputs},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> IndexPasses() {
+  static constexpr Pass kPasses[] = {
+      {"half_byte_indices", "the indices that max pooling keeps for its gradient are two to a byte", HalfByteIndices},
   };
   return kPasses;
 }

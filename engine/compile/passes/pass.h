@@ -24,8 +24,9 @@ struct Pass {
 // compiled for CUDA; on the graph with gradients, if it is trained, before its loops are unrolled; on the graph with
 // updates, too, then; on the graph of programs that keep what follows from Variables; on the graph that is trained on
 // the CPU; on every whole graph; on that one where the loss is in blocks; where sweeps are done again; where gradients
-// come from outputs; where it is trained on the CPU by other than plain kernels; where gradients are used as they are
-// made; where the program keeps what follows from Variables; and where it is compiled for CUDA.
+// come from outputs; where indices are half bytes; where it is trained on the CPU by other than plain kernels; where
+// gradients are used as they are made; where the program keeps what follows from Variables; and where it is compiled
+// for CUDA.
 absl::Span<const Pass> LoopPasses();
 absl::Span<const Pass> CellPasses();
 absl::Span<const Pass> ForwardPasses();
@@ -38,6 +39,7 @@ absl::Span<const Pass> WholePasses();
 absl::Span<const Pass> LossPasses();
 absl::Span<const Pass> RecomputingPasses();
 absl::Span<const Pass> OutputPasses();
+absl::Span<const Pass> IndexPasses();
 absl::Span<const Pass> LastProcessorPasses();
 absl::Span<const Pass> PassesAsMade();
 absl::Span<const Pass> LastKeepingPasses();

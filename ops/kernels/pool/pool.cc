@@ -27,9 +27,9 @@ void Pool(int threads, const PoolGeometry& geometry, const Pooling& pooling, con
     WithIsa([begin, end, x, y, g = geometry, p = pooling]() SNUG_LAMBDA {
       const IndexRange whole = WholeWindows(g.axes[2]);
       for (PoolRow row(begin, g.axes[0].out, g.axes[1].out); row.index < end; row.Next()) {
-        if (g.lanes > 1) {
+        if (Pooling::kOnlyLanes || g.lanes > 1) {
           PoolRowLanes(g, p, row, whole, end, x, y);
-        } else {
+        } else if constexpr (!Pooling::kOnlyLanes) {
           PoolRowPlain(g, p, row, x, y);
         }
       }
@@ -50,9 +50,9 @@ void Unpool(int threads, const PoolGeometry& geometry, const Pooling& pooling, c
       for (PoolRow row(begin, g.axes[0].in, g.axes[1].in); row.index < end; row.Next()) {
         if (tiles) {
           UnpoolTileRowLanes(g, p, row, side_by_side, end, dy, dx);
-        } else if (g.lanes > 1) {
+        } else if (Pooling::kOnlyLanes || g.lanes > 1) {
           UnpoolRowLanes(g, p, row, inner, end, dy, dx);
-        } else {
+        } else if constexpr (!Pooling::kOnlyLanes) {
           UnpoolRowPlain(g, p, row, dy, dx);
         }
       }
@@ -64,6 +64,17 @@ void Unpool(int threads, const PoolGeometry& geometry, const Pooling& pooling, c
 template <class Fn>
 absl::Status WithIndex(const PoolGeometry& g, const Fn& fn) {
   return g.index_type() == DType::kUint8 ? fn(uint8_t{}) : fn(int32_t{});
+}
+
+// In plain storage, whose channels lie apart, half bytes are joined and split in a sweep of their own, which calls
+// fn(byte, the whole index of its low bits, that of its high bits).
+template <class Fn>
+void ForEachHalfByteIndex(const PoolGeometry& g, int64_t half_bytes, const Fn& fn) {
+  const int64_t pixels = g.outputs();
+  for (int64_t i = 0; i < half_bytes; ++i) {
+    const int64_t low = i / pixels * 2 * pixels + i % pixels;
+    fn(i, low, low + pixels);
+  }
 }
 
 }  // namespace
@@ -107,6 +118,43 @@ absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g) {
       Unpool(k.threads(), g, MaximumPooling<T, Index>(k.input<Index>(0)), k.input<T>(1), k.output<T>(0));
       return absl::OkStatus();
     });
+  });
+}
+
+int64_t HalfByteIndexWorkspace(const PoolGeometry& g) { return g.lanes > 1 ? 0 : g.outer * g.outputs(); }
+
+absl::Status MaximumPoolHalfBytes(const KernelContext& k, const PoolGeometry& g) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    auto* const halves = k.output<uint8_t>(1);
+    if (g.lanes > 1) {
+      Pool(k.threads(), g, MaximumPooling<T, HalfByte>(halves), k.input<T>(0), k.output<T>(0));
+      return absl::OkStatus();
+    }
+    auto* const whole = k.workspace<uint8_t>();
+    Pool(k.threads(), g, MaximumPooling<T, uint8_t>(whole), k.input<T>(0), k.output<T>(0));
+    ForEachHalfByteIndex(g, k.output_type(1).num_elements(), [=](int64_t i, int64_t low, int64_t high) {
+      halves[i] = static_cast<uint8_t>(whole[low] | (whole[high] << 4));
+    });
+    return absl::OkStatus();
+  });
+}
+
+absl::Status MaximumUnpoolHalfBytes(const KernelContext& k, const PoolGeometry& g) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto* const halves = k.input<uint8_t>(0);
+    if (g.lanes > 1) {
+      Unpool(k.threads(), g, MaximumPooling<T, const HalfByte>(halves), k.input<T>(1), k.output<T>(0));
+      return absl::OkStatus();
+    }
+    auto* const whole = k.workspace<uint8_t>();
+    ForEachHalfByteIndex(g, k.input_type(0).num_elements(), [=](int64_t i, int64_t low, int64_t high) {
+      whole[low] = halves[i] & 0x0f;
+      whole[high] = halves[i] >> 4;
+    });
+    Unpool(k.threads(), g, MaximumPooling<T, const uint8_t>(whole), k.input<T>(1), k.output<T>(0));
+    return absl::OkStatus();
   });
 }
 

@@ -23,7 +23,14 @@ absl::Status MaximumPool(const KernelContext& k, const PoolGeometry& g);
 // Computes the gradient: input 0 has these numbers, input 1 is dy, output 0 is dx.
 absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g);
 
-// These do the same on CUDA (cuda.cu).
+// Does what these two do for windows of at most kMostHalfByteTaps and whole groups of channels (index_lanes.h), whose
+// numbers are two to a byte: [batch, channels / 2, ...]. Plain storage needs a workspace for that.
+inline constexpr int64_t kMostHalfByteTaps = 16;
+int64_t HalfByteIndexWorkspace(const PoolGeometry& g);
+absl::Status MaximumPoolHalfBytes(const KernelContext& k, const PoolGeometry& g);
+absl::Status MaximumUnpoolHalfBytes(const KernelContext& k, const PoolGeometry& g);
+
+// These do the same as the first four on CUDA (cuda.cu).
 absl::Status AveragePoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding);
 absl::Status AverageUnpoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding);
 absl::Status MaximumPoolCuda(const KernelContext& k, const PoolGeometry& g);

@@ -10,6 +10,7 @@
 
 #include "engine/base/dtype.h"
 #include "ops/kernels/pool/geometry.h"
+#include "ops/kernels/pool/index_lanes.h"
 #include "ops/kernels/pool/reach.h"
 #include "ops/kit/convert.h"
 #include "ops/kit/isa.h"
@@ -31,6 +32,7 @@ class AveragePooling {
  public:
   using A = Accumulator<T>;
   static constexpr bool kMayHaveFewTaps = true;
+  static constexpr bool kOnlyLanes = false;
   struct BlockState {
     A sum[kPoolBlock];
   };
@@ -132,19 +134,20 @@ class AveragePooling {
 };
 
 // Takes the first maximum in row-major order; NaN is above everything. The tap of each maximum is stored in an Index;
-// with void it is not stored.
+// with void it is not stored, and as a HalfByte it is stored of lanes that are whole groups.
 template <class T, class Index>
 class MaximumPooling {
  public:
   using A = Accumulator<T>;
   // An index has 32 bits where a window has more taps than 8 bits can count (PoolGeometry::index_type).
   static constexpr bool kMayHaveFewTaps = !std::is_same_v<std::remove_const_t<Index>, int32_t>;
+  static constexpr bool kOnlyLanes = std::is_same_v<std::remove_const_t<Index>, HalfByte>;
   struct BlockState {
     A best[kPoolBlock];
     int32_t tap[kPoolBlock];
   };
   // The index is written forward and read backward, where Index is const.
-  using IndexPointer = std::conditional_t<std::is_void_v<Index>, std::nullptr_t, Index*>;
+  using IndexPointer = std::conditional_t<std::is_void_v<Index>, std::nullptr_t, StoredIndex<Index>*>;
 
   explicit MaximumPooling(IndexPointer index) : index_(index) {}
 
@@ -209,15 +212,16 @@ class MaximumPooling {
       for (int64_t j = 0; j < N; ++j) values[j] = Exactly<T>(s.best[j]);
     });
     if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) {
-      WriteReach<N>(index_, at, [&](Index* indices) SNUG_LAMBDA {
+      WriteIndices<N, Index>(index_, at, [&](auto* indices) SNUG_LAMBDA {
         SNUG_EACH_OF_N
-        for (int64_t j = 0; j < N; ++j) indices[j] = static_cast<Index>(s.tap[j]);
+        for (int64_t j = 0; j < N; ++j) indices[j] = static_cast<StoredIndex<Index>>(s.tap[j]);
       });
     }
   }
   template <int N>
   SNUG_INLINE void AddShareLanes(A* sum, const T* dy, Reach at, int32_t tap, A /*factor*/) const {
-    ReadReach<N>(index_, at, [&](const Index* indices) SNUG_LAMBDA {
+    if constexpr (kOnlyLanes) return AddWhereTap<N, 1>(index_, dy, {at.at}, {tap}, sum);
+    ReadReach<N>(index_, at, [&](const auto* indices) SNUG_LAMBDA {
       ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
         SNUG_EACH_OF_N
         for (int64_t j = 0; j < N; ++j) {
@@ -230,6 +234,7 @@ class MaximumPooling {
   template <int N, int K>
   SNUG_INLINE void AddSharesLanes(A* sum, const T* dy, const std::array<int64_t, K>& from,
                                   const std::array<int32_t, K>& taps, const std::array<A, K>& /*factors*/) const {
+    if constexpr (kOnlyLanes) return AddWhereTap<N>(index_, dy, from, taps, sum);
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < N; ++j) {
       A added = sum[j];
@@ -242,7 +247,15 @@ class MaximumPooling {
   }
   template <int N>
   SNUG_INLINE void GiveLanes(const T* dy, Reach at, int32_t tap, A /*factor*/, T* dx, Reach to) const {
-    ReadReach<N>(index_, at, [&](const Index* indices) SNUG_LAMBDA {
+    if constexpr (kOnlyLanes) {
+      alignas(kCacheLine) A sums[N] = {};
+      AddWhereTap<N, 1>(index_, dy, {at.at}, {tap}, static_cast<A*>(sums));
+      return WriteReach<N>(dx, to, [&](T* shares) SNUG_LAMBDA {
+        SNUG_EACH_OF_N
+        for (int64_t j = 0; j < N; ++j) shares[j] = Exactly<T>(sums[j]);
+      });
+    }
+    ReadReach<N>(index_, at, [&](const auto* indices) SNUG_LAMBDA {
       ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
         WriteReach<N>(dx, to, [&](T* shares) SNUG_LAMBDA {
           SNUG_EACH_OF_N

@@ -91,6 +91,7 @@ absl::Status AddLeanColumns(const LoadedNetwork& loaded, const CompileOptions& u
     }
     options.update_as_made = name != "whole";
     options.recompute_sweeps = name == "swept";
+    options.half_byte_indices = name == "halves" || name == "outputs" || name == "blocks";
     options.gradients_from_outputs = name == "outputs" || name == "blocks";
     options.loss_in_blocks = name == "blocks";
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,
@@ -127,8 +128,9 @@ Flags FlagsOf(BenchMemoryFlags& f) {
   flags.Add(
       "lean", &f.lean,
       "with --train: columns of what best takes whole (without the passes by which training needs less as it is), "
-      "lean (with --update-as-made too), outputs (with --gradients-from-outputs besides), blocks (with "
-      "--loss-in-blocks besides) and swept (lean with --recompute-sweeps), and what each saves");
+      "lean (with --update-as-made too), halves (with --half-byte-indices besides), outputs (with "
+      "--gradients-from-outputs besides), blocks (with --loss-in-blocks besides) and swept (lean with "
+      "--recompute-sweeps), and what each saves");
   flags.Add("plain-sgd", &f.plain_sgd,
             "train by SGD without momentum, as the measurements of OLLA's paper; default: by what the model file says, "
             "or momentum");
@@ -162,8 +164,9 @@ const std::vector<LeanColumn>& LeanColumns() {
   static const std::vector<LeanColumn>& columns =
       *new std::vector<LeanColumn>{{"whole", "best without the passes by which training needs less"},
                                    {"lean", "best with --update-as-made"},
-                                   {"outputs", "best with --update-as-made and --gradients-from-outputs"},
-                                   {"blocks", "best with these two and --loss-in-blocks"},
+                                   {"halves", "best with --update-as-made and --half-byte-indices"},
+                                   {"outputs", "best with these two and --gradients-from-outputs"},
+                                   {"blocks", "best with these three and --loss-in-blocks"},
                                    {"swept", "best with --update-as-made and --recompute-sweeps"}};
   return columns;
 }
@@ -258,13 +261,13 @@ absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
     for (MemoryOptions& strategy : strategies) strategy.memory_limit = 0;  // what does not fit is shown too
     SNUG_RETURN_IF_ERROR(AddNetwork(loaded, options, strategies, &table.rows));
   }
-  table.about =
-      absl::StrCat("snug bench memory, ", models.size(), models.size() == 1 ? " network" : " networks",
-                   f.plain_sgd ? ", SGD without momentum" : "", f.compile.update_as_made ? ", update-as-made" : "",
-                   f.compile.recompute_sweeps ? ", recompute-sweeps" : "",
-                   f.compile.gradients_from_outputs ? ", gradients-from-outputs" : "",
-                   f.compile.loss_in_blocks ? ", loss-in-blocks" : "",
-                   "; all bytes of a step, parameters and the optimizer's slots included");
+  table.about = absl::StrCat(
+      "snug bench memory, ", models.size(), models.size() == 1 ? " network" : " networks",
+      f.plain_sgd ? ", SGD without momentum" : "", f.compile.update_as_made ? ", update-as-made" : "",
+      f.compile.recompute_sweeps ? ", recompute-sweeps" : "",
+      f.compile.gradients_from_outputs ? ", gradients-from-outputs" : "",
+      f.compile.loss_in_blocks ? ", loss-in-blocks" : "", f.compile.half_byte_indices ? ", half-byte-indices" : "",
+      "; all bytes of a step, parameters and the optimizer's slots included");
   if (!f.html.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.html, MemoryTablePage(table)));
   if (!f.svg.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.svg, SavingsSvg(table)));
   const std::string text = f.json       ? MemoryTableJson(table.rows)

@@ -122,6 +122,7 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
   set_switch("recompute-sweeps", compile.recompute_sweeps);
   set_switch("gradients-from-outputs", compile.gradients_from_outputs);
   set_switch("loss-in-blocks", compile.loss_in_blocks);
+  set_switch("half-byte-indices", compile.half_byte_indices);
   set("sparse-tables", absl::StrJoin(compile.sparse_tables, ","));
   set("loops", compile.loops == "by-size" ? "" : compile.loops);
   set("recompute-rounds", compile.recompute_rounds == 0 ? "" : absl::StrCat(compile.recompute_rounds));

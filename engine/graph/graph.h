@@ -145,7 +145,8 @@ class Graph {
 
   void RemoveNode(NodeId id);  // nothing may still read its outputs; other ids stay valid
   void MoveBefore(NodeId id, NodeId before);
-  // Gives a node, and what it makes, the names of one that it takes the place of: errors name what users wrote.
+  // Exchanges the names of two nodes, and of what they make. A node that takes another's place has its name so, and
+  // errors name what users wrote.
   void SwapNames(NodeId a, NodeId b);
   // In all nodes behind the one that makes `from`, in outputs and objectives; takes O(graph).
   void ReplaceUses(ValueId from, ValueId to);

@@ -24,7 +24,8 @@ absl::Status MaximumPool(const KernelContext& k, const PoolGeometry& g);
 absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g);
 
 // Does what these two do for windows of at most kMostHalfByteTaps and whole groups of channels (index_lanes.h), whose
-// numbers are two to a byte: [batch, channels / 2, ...]. Plain storage needs a workspace for that.
+// numbers are two to a byte: [batch, channels / 2, ...]. In plain storage, which tests compare with, that takes a
+// workspace and a sweep.
 inline constexpr int64_t kMostHalfByteTaps = 16;
 int64_t HalfByteIndexWorkspace(const PoolGeometry& g);
 absl::Status MaximumPoolHalfBytes(const KernelContext& k, const PoolGeometry& g);

@@ -96,9 +96,10 @@ void CompileFlags::AddLessMemoryTo(Flags& flags) {
       "loss-in-blocks", &loss_in_blocks,
       "on the CPU, training: the last dense layer, its softmax_cross_entropy and their gradients are done in blocks "
       "of 256 rows, so that the logits of all rows are never there; equal to rounding; default false");
-  flags.Add("half-byte-indices", &half_byte_indices,
-            "on the CPU, training: the indices that max pooling keeps for its gradient are two to a byte, where there "
-            "are 16, 32, ... channels side by side; the same bits; default false");
+  flags.Add(
+      "half-byte-indices", &half_byte_indices,
+      "on the CPU, training: the indices that max pooling keeps for its gradient are two to a byte, of windows of at "
+      "most 16 elements and 16, 32, ... channels side by side; the same bits; default false");
 }
 
 void CompileFlags::AddKeepDerivedTo(Flags& flags) {

@@ -8,10 +8,18 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ops/infer_context.h"
+
 namespace snug::core {
 
 inline constexpr int kLostBits = 10;                  // of the 24 that float32 has
 inline constexpr double kSmallestInvertible = 1e-15;  // its square is no subnormal number
+
+// Of what a norm gave, bfloat16 rounds to 8 bits, of which none may be lost.
+inline absl::Status CheckDigits(const InferContext& c, int port) {
+  if (c.input(port).dtype != DType::kBFloat16) return absl::OkStatus();
+  return c.InputError(port, "expected float32 or float64, whose digits suffice to find again what was normalised");
+}
 
 // Says which weight loses more than kLostBits. Both may be null: 1, and 0. NaNs pass: they show in the loss.
 template <class S>

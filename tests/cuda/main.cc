@@ -120,9 +120,10 @@ TEST(CudaKernels, EveryOpHasOne) {
     const bool as_made = absl::StartsWith(op->name, "dense_") || absl::StartsWith(op->name, "embedding_");
     if (as_made && absl::EndsWith(op->name, "_update")) continue;
     // So are gradients from outputs, and the loss in blocks of rows.
-    constexpr absl::string_view kOfOptions[] = {"batch_norm_output_scales",    "dense_cross_entropy",
-                                                "gelu_from_output_grad",       "gelu_with_side",
-                                                "layer_norm_from_output_grad", "layer_norm_invertible"};
+    constexpr absl::string_view kOfOptions[] = {
+        "batch_norm_from_output_grad", "batch_norm_output_scales", "dense_cross_entropy",
+        "gelu_from_output_grad",       "gelu_with_side",           "layer_norm_from_output_grad",
+        "layer_norm_invertible"};
     if (absl::c_linear_search(kOfOptions, op->name)) continue;
     // So are lists of rows: on a GPU gradients of tables stay whole (engine/compile/differentiate/row_gradients.h).
     if (absl::EndsWith(op->name, "_rows")) continue;

@@ -1,8 +1,8 @@
 // Where a gradient needs what an op was given, and that would be kept for it alone, while what the op gave is kept
-// anyway for the layer after it, the gradient takes what the op gave: of layer norm and batch norm
-// (ops/nn/norms_from_output.cc), and of gelu, with one bit an element (ops/activation/gelu_from_output.cc). What the op
-// was given then dies in the forward pass. It is an option, because the gradient is another one in its last digits, and
-// a norm's asks for weights that are not small beside its bias.
+// anyway for the layer after it, the gradient takes what the op gave: of layer norm, batch norm and gelu, the last with
+// one bit an element (ops/nn/layer_norm_from_output.cc, batch_norm_from_output.cc, ops/activation/gelu_from_output.cc).
+// What the op was given then dies in the forward pass. It is an option, because the gradient is another one in its last
+// digits, and a norm's asks for weights that are not small beside its bias.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
@@ -149,7 +149,7 @@ class FromOutputs {
     return absl::OkStatus();
   }
 
-  // The op stays as it is. Its gradient becomes that of a batch norm of y with other statistics and another weight.
+  // The op stays as it is.
   absl::Status RewriteBatchNorm(NodeId id) {
     const NodeId gradient_id = GradientOf(id, "batch_norm_grad");
     if (!gradient_id.valid() || !Pays(graph_.node(id), gradient_id)) return absl::OkStatus();
@@ -166,26 +166,13 @@ class FromOutputs {
     for (const NodeId gate : gates_) {  // not those of updates that a step makes before it comes to this layer
       if (position_[gate] > position_[id]) graph_.node(gate).inputs.push_back(scales[0]);
     }
-    NodeSpec of_output = Like(gradient, gradient.op, {norm.outputs[0], scales[0], bias, scales[1], gradient.inputs[4]});
-    auto options = norm.options.Get<proto::BatchNorm>();
-    options.set_epsilon(0);
-    of_output.options = proto::MakeOptions(options);
+    NodeSpec of_output = Like(gradient, "batch_norm_from_output_grad",
+                              {norm.outputs[0], scales[0], bias, scales[1], gradient.inputs[4], scales[2]});
+    of_output.options = Options();
     SNUG_ASSIGN_OR_RETURN(const NodeId backward, AddBefore(gradient_id, std::move(of_output)));
-    const std::vector<ValueId> gradients = graph_.node(backward).outputs;
-    const auto add = [&](const char* op, std::vector<ValueId> inputs) -> absl::StatusOr<ValueId> {
-      NodeSpec spec = Like(gradient, op, std::move(inputs));
-      spec.name = absl::StrCat(gradient.name, "/", op);
-      spec.options = Options();
-      SNUG_ASSIGN_OR_RETURN(const NodeId node, AddBefore(gradient_id, std::move(spec)));
-      return graph_.node(node).outputs[0];
-    };
-    SNUG_ASSIGN_OR_RETURN(const ValueId of_offset, add("mul", {gradients[2], scales[2]}));
-    SNUG_ASSIGN_OR_RETURN(const ValueId centred, add("sub", {gradients[1], of_offset}));
-    SNUG_ASSIGN_OR_RETURN(const ValueId sign, add("sign", {weight}));
-    SNUG_ASSIGN_OR_RETURN(const ValueId dweight, add("mul", {centred, sign}));
-    replaced_[gradient.outputs[0]] = gradients[0];
-    replaced_[gradient.outputs[1]] = dweight;
-    replaced_[gradient.outputs[2]] = gradients[2];
+    for (size_t i = 0; i < gradient.outputs.size(); ++i) {
+      replaced_[gradient.outputs[i]] = graph_.node(backward).outputs[i];
+    }
     graph_.SwapNames(gradient_id, backward);
     graph_.RemoveNode(gradient_id);
     return absl::OkStatus();

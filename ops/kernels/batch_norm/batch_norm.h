@@ -53,7 +53,7 @@ struct BatchNormForward {
 };
 
 // Let g be dy + dy2 where the activation lets it through, n the number of elements in a channel, and
-// x' = (x - mean) inv_std. Then
+// x' = (x - mean - mean_rest) inv_std. Then
 //   dbias = sum(g), dweight = sum(g x'), dadd = g,
 //   dx = weight inv_std (g - (dbias + x' dweight) / n) if `training`, else weight inv_std g.
 // dy + dy2 is rounded to T, so the bits are those of a sum that was stored. If y is there, it tells what the activation
@@ -68,6 +68,8 @@ struct BatchNormBackward {
   const Float32Port<T>* weight = nullptr;
   const Float32Port<T>* bias = nullptr;  // needed by an activation without y
   const Float32Port<T>* mean;
+  // Null: 0. Where a mean is known to more digits than it has, the rest of it; not together with an activation.
+  const Float32Port<T>* mean_rest = nullptr;
   const Float32Port<T>* var;
   const T* dy;
   const T* dy2 = nullptr;  // null: 0; only together with dadd

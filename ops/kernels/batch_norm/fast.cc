@@ -491,12 +491,15 @@ template <class T>
 Numbers BackwardNumbers(const BatchNormBackward<T>& call, int64_t c, double n, double sum, double product) {
   const double inv_std = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
   const double scale = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std;
+  const double rest = call.mean_rest != nullptr ? static_cast<double>(call.mean_rest[c]) : 0;
+  product -= sum * rest;  // the products were of what lacks the mean alone, and so are those with the slope
   call.dbias[c] = static_cast<float>(sum);
   call.dweight[c] = static_cast<float>(product * inv_std);
   Numbers numbers = SumsNumbers(call, c);
   if (call.training) {
-    numbers.offset = static_cast<float>(-scale * sum / n);
-    numbers.slope = static_cast<float>(-scale * inv_std * inv_std * product / n);
+    const double slope = -scale * inv_std * inv_std * product / n;
+    numbers.offset = static_cast<float>(-scale * sum / n - slope * rest);
+    numbers.slope = static_cast<float>(slope);
   }
   return numbers;
 }

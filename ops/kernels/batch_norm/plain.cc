@@ -83,8 +83,9 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
       inv_std[c - begin] = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
       scale[c - begin] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std[c - begin];
     }
+    const auto rest = [&](int64_t c) { return call.mean_rest != nullptr ? call.mean_rest[begin + c] : S(0); };
     const auto centred = [&](int64_t i, int64_t c) {
-      return static_cast<A>(call.x[i]) - static_cast<A>(call.mean[begin + c]);
+      return static_cast<A>(call.x[i]) - static_cast<A>(call.mean[begin + c]) - static_cast<A>(rest(c));
     };
     const auto g = [&](int64_t i, int64_t c) {
       const A bias = call.bias != nullptr ? static_cast<A>(call.bias[begin + c]) : A(0);
@@ -99,7 +100,8 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
       if (call.dadd != nullptr) call.dadd[i] = static_cast<T>(through);
       sum[c] += static_cast<double>(through);
       product[c] +=
-          static_cast<double>(through) * (static_cast<double>(call.x[i]) - static_cast<double>(call.mean[begin + c]));
+          static_cast<double>(through) *
+          (static_cast<double>(call.x[i]) - static_cast<double>(call.mean[begin + c]) - static_cast<double>(rest(c)));
     });
     for (int64_t c = begin; c < end; ++c) {
       const int64_t j = c - begin;

@@ -1,26 +1,10 @@
-// Norms whose gradients read what they gave, y, in place of what they were given: x' = (y - bias) / weight is what was
+// Layer norm whose gradient reads what it gave, y, in place of what it was given: x' = (y - bias) / weight is what was
 // normalised. A weight that is too small beside its bias for that (invertible.h) is an error of the forward pass, so
 // that it comes before any update of the step. Only the pass gradients_from_outputs makes these.
-//
-// layer_norm_invertible is layer_norm with that check; its gradient is layer_norm's (layer_norm_rows.h).
-//
-// batch_norm_output_scales makes batch_norm_grad compute the gradient of a batch norm from y: that is a value whose
-// mean is the bias and whose deviation is |weight|. With these as statistics batch_norm_grad finds sign(weight) x', in
-// which dx is even and dweight odd: dx is right if the weight it is told keeps weight inv_std as it was, and so is
-// dweight times sign(weight). The updates' gate reads the scales, which puts the check before them.
-//
-// The digits that y lacks leave x' a mean beside 0, the offset. In dweight = sum(dy x') it meets what all dy have in
-// common, which may be a thousand times what they differ by (behind a mean over the image, say), and which x' with a
-// mean of 0 would take no notice of. So offset dbias is taken off dweight again (passes/gradients_from_outputs.cc).
-#include <algorithm>
-#include <cmath>
-
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/kernels/batch_norm/batch_norm.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/nn/invertible.h"
@@ -32,20 +16,14 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::core::ops::norms_from_output {
+namespace snug::core::ops::layer_norm_from_output {
 namespace {
 
 using proto::ParseOptions;
 
-// x or y is rounded to 8 bits in bfloat16, of which none may be lost.
-absl::Status CheckDType(const InferContext& c, int port = 0) {
-  if (c.input(port).dtype != DType::kBFloat16) return absl::OkStatus();
-  return c.InputError(port, "expected float32 or float64, whose digits suffice to find again what was normalised");
-}
-
 absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(CheckRowNorm<proto::LayerNorm>(c));
-  SNUG_RETURN_IF_ERROR(CheckDType(c));
+  SNUG_RETURN_IF_ERROR(CheckDigits(c, 0));
   const ValueType& x = c.input(0);
   const int64_t axes = c.options<proto::LayerNorm>().axes();
   for (const int i : {1, 2}) {
@@ -58,7 +36,7 @@ absl::Status Infer(InferContext& c) {
 
 absl::Status InferGrad(InferContext& c) {
   SNUG_RETURN_IF_ERROR(CheckRowNorm<proto::LayerNorm>(c));
-  SNUG_RETURN_IF_ERROR(CheckDType(c));
+  SNUG_RETURN_IF_ERROR(CheckDigits(c, 0));
   const ValueType& y = c.input(0);
   const int64_t axes = c.options<proto::LayerNorm>().axes();
   const Shape normalized = ShapeOfRow(y.shape, axes);
@@ -69,13 +47,6 @@ absl::Status InferGrad(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckShape(4, y.shape));
   c.SetOutput(0, c.input(4));
   for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(y.dtype), normalized);
-  return absl::OkStatus();
-}
-
-absl::Status InferScales(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 3, 0, 3));
-  SNUG_RETURN_IF_ERROR(CheckDType(c, 3));
-  for (const int output : {0, 1, 2}) c.SetOutput(output, c.input(0));
   return absl::OkStatus();
 }
 
@@ -93,14 +64,6 @@ absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sum
   return absl::OkStatus();
 }
 
-absl::Status PrepareScales(PrepareContext& c) {  // makes room for a sum of each channel
-  c.SetWorkspaceBytes(ChannelView(c.types().input(3)).channels * static_cast<int64_t>(sizeof(double)));
-  return absl::OkStatus();
-}
-
-Cost CostOfScales(const NodeTypes& types) {
-  return {.flops = 2.0 * static_cast<double>(types.input(3).num_elements())};
-}
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 8.0 * static_cast<double>(types.input(0).num_elements())}; }
 Cost CostOfGrad(const NodeTypes& types) { return {.flops = 14.0 * static_cast<double>(types.input(0).num_elements())}; }
 
@@ -140,63 +103,6 @@ absl::Status BackwardCpu(const KernelContext& k) {
     layer_norm_rows::Backward(k, call, k.workspace<S>());
     return absl::OkStatus();
   });
-}
-
-// Sets the sums of y - bias of each channel, each of which is added up in a sequence that its shape alone tells.
-template <class S>
-void SumDifferences(int threads, const ChannelView& view, const S* y, const S* bias, double* sums) {
-  constexpr int64_t kGroup = 16;  // channels, which fill a cache line where they lie side by side
-  constexpr int64_t kLanes = 8;   // sums side by side in one plane
-  const int64_t groups = (view.channels + kGroup - 1) / kGroup;
-  const int64_t chunk = kGroup * ((groups + threads - 1) / std::max(threads, 1));
-  ParallelFor(threads, view.channels, chunk, [=](int64_t begin, int64_t end) {
-    std::fill(sums + begin, sums + end, 0.0);
-    for (int64_t n = 0; n < view.outer; ++n) {
-      if (view.inner == 1) {
-        const S* const row = y + n * view.channels;
-        for (int64_t c = begin; c < end; ++c)
-          sums[c] += static_cast<double>(row[c] - (bias != nullptr ? bias[c] : S(0)));
-        continue;
-      }
-      for (int64_t c = begin; c < end; ++c) {
-        const S* const plane = y + (n * view.channels + c) * view.inner;
-        const S centre = bias != nullptr ? bias[c] : S(0);
-        double lanes[kLanes] = {};
-        int64_t i = 0;
-        for (; i + kLanes <= view.inner; i += kLanes) {
-          for (int64_t j = 0; j < kLanes; ++j) lanes[j] += static_cast<double>(plane[i + j] - centre);
-        }
-        for (; i < view.inner; ++i) lanes[0] += static_cast<double>(plane[i] - centre);
-        for (const double lane : lanes) sums[c] += lane;
-      }
-    }
-  });
-}
-
-template <class S>
-absl::Status RunScales(const KernelContext& k) {
-  const S* weight = k.input<S>(0);
-  const S* bias = k.has_input(1) ? k.input<S>(1) : nullptr;
-  const S* var = k.input<S>(2);
-  S* scale = k.output<S>(0);
-  S* variance = k.output<S>(1);
-  S* offset = k.output<S>(2);
-  const ChannelView view(k.input_type(3));
-  const double epsilon = k.options<proto::BatchNorm>().epsilon();
-  SNUG_RETURN_IF_ERROR(CheckInvertible(weight, bias, view.channels));
-  auto* const sums = k.workspace<double>();
-  SumDifferences(k.threads(), view, k.input<S>(3), bias, sums);
-  for (int64_t i = 0; i < view.channels; ++i) {
-    const auto w = static_cast<double>(weight[i]);
-    scale[i] = static_cast<S>(w * std::fabs(w) / std::sqrt(static_cast<double>(var[i]) + epsilon));
-    variance[i] = static_cast<S>(w * w);
-    offset[i] = static_cast<S>(sums[i] / static_cast<double>(view.count()) / std::fabs(w));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ScalesKernel(const KernelContext& k) {
-  return k.input_type(0).dtype == DType::kFloat64 ? RunScales<double>(k) : RunScales<float>(k);
 }
 
 void Samples(SampleBuilder& s) {
@@ -292,55 +198,9 @@ void GradSamples(SampleBuilder& s) {
       .Fails("expected shape [5]");
 }
 
-void ScalesSamples(SampleBuilder& s) {
-  const auto floats = [&s](const char* name) -> Sample& {
-    return s.Case(name).Only({DType::kFloat32, DType::kFloat64});
-  };
-  floats("channels").Input({37}).Range(0.5, 2).Input({37}).Input({37}).Range(0.1, 1).Input({5, 37});
-  floats("planes").Input({19}).Range(0.5, 2).Input({19}).Input({19}).Range(0.1, 1).Input({3, 19, 5, 7});
-  floats("known")
-      .With(ParseOptions<proto::BatchNorm>("epsilon: 1"))
-      .Input({2})
-      .Values({2, -3})
-      .Input({2})
-      .Values({0, 100})
-      .Input({2})
-      .Values({3, 8})
-      .Input({2, 2})
-      .Values({1, 100, 5, 97})
-      .Expect(0, {2, -3})
-      .Expect(1, {4, 9})
-      .Expect(2, {1.5, -0.5});
-  floats("weight_of_zero")
-      .Input({2})
-      .Values({2, 0})
-      .Absent()
-      .Input({2})
-      .Range(0.1, 1)
-      .Input({3, 2})
-      .FailsAtRun("weight[1] is 0, so that what was normalised does not follow from the output");
-  floats("weight_beside_bias")
-      .Input({2})
-      .Values({0.0078125, 1})
-      .Input({2})
-      .Values({-8.125, 0})
-      .Input({2})
-      .Range(0.1, 1)
-      .Input({3, 2})
-      .FailsAtRun("weight[0] is 0.0078125 beside bias[0] -8.125: expected at least 1/1024 of it");
-  floats("shape").Input({5}).Input({5}).Input({4}).Input({3, 5}).Fails("expected shape [5]");
-  s.Case("bfloat16")
-      .Only({DType::kBFloat16})
-      .Input({5})
-      .Input({5})
-      .Input({5})
-      .Input({3, 5})
-      .Fails("expected float32 or float64");
-}
-
 }  // namespace
 
-SNUG_OPS(norms_from_output) {
+SNUG_OPS(layer_norm_from_output) {
   return {{.name = "layer_norm_invertible",
            .doc = "layer_norm, with an error where a weight is too small for the gradient from the output",
            .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"bias", PortType::kFloat32, true}},
@@ -363,20 +223,7 @@ SNUG_OPS(norms_from_output) {
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .cost = CostOfGrad,
            .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu}},
-           .samples = GradSamples},
-          {.name = "batch_norm_output_scales",
-           .doc = "batch_norm_grad's numbers for the output: scale = weight |weight| / sqrt(var + epsilon), variance = "
-                  "weight^2; offset = mean(y - bias) / |weight|",
-           .inputs =
-               {{"weight", PortType::kFloat32}, {"bias", PortType::kFloat32, true}, {"var", PortType::kFloat32}, {"y"}},
-           .outputs = {{.name = "scale", .type = PortType::kFloat32, .no_gradient = true},
-                       {.name = "variance", .type = PortType::kFloat32, .no_gradient = true},
-                       {.name = "offset", .type = PortType::kFloat32, .no_gradient = true}},
-           .infer = InferScales,
-           .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfScales,
-           .kernels = {{.name = "plain", .prepare = PrepareScales, .run = ScalesKernel}},
-           .samples = ScalesSamples}};
+           .samples = GradSamples}};
 }
 
-}  // namespace snug::core::ops::norms_from_output
+}  // namespace snug::core::ops::layer_norm_from_output

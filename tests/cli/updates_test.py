@@ -51,6 +51,32 @@ class UpdatesTest(SnugTest):
             self.assertAlmostEqual(step["loss"], each, places=5)
         self.assertIn("  real_loss.mean ", run.stdout)
 
+    def test_a_single_update_that_comes_or_goes_is_noticed(self):
+        plain = """name: "one"
+            input { name: "x" shape { dim: 4 } }
+            layer { name: "fc" input: "x" dense { units: 2 } }
+            layer { name: "loss" input: "fc" reduce_mean {} }
+            objective: "loss"
+            """
+        update = """update { objective: "loss" parameter: "fc.*" optimizer { sgd { momentum: 0.5 } } }"""
+        rows = self.folder / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"x": [i, 1, 2, 3]}) + "\n" for i in range(8)), encoding="utf-8")
+        files = [self.folder / "without.pbtxt", self.folder / "with.pbtxt"]
+        for file, text in zip(files, (plain, plain + update)):
+            file.write_text(text, encoding="utf-8")
+        for before, after, count in ((*files, (0, 1)), (*reversed(files), (1, 0))):
+            arguments = [f"--output={self.folder / before.stem}", "--data=json-lines", f"--data-json-lines-file={rows}",
+                         "--batch=2", "--threads=1"]
+            self.assertEqual(snug("train", str(before), "--steps=2", *arguments).returncode, 0)
+            other = snug("train", str(after), "--steps=4", "--resume", *arguments)
+            self.assertEqual(other.returncode, 2)
+            self.assertIn(f"the checkpoint was made with updates of the network {count[0]}, this run has {count[1]}; give "
+                          "it the same, or let it change: --resume-with=optimizer", other.stderr)
+            changed = snug("train", str(after), "--steps=4", "--resume", "--resume-with=optimizer", *arguments)
+            self.assertEqual(changed.returncode, 0, changed.stderr)
+            same = snug("train", str(after), "--steps=6", "--resume", *arguments)
+            self.assertEqual(same.returncode, 0, same.stderr)
+
     def test_the_best_of_an_objective_is_the_least(self):
         run = self.train("run", "--steps=6", "--evaluate-every=2", "--best-metric=loss:0")
         self.assertEqual(run.returncode, 0, run.stderr)

@@ -36,6 +36,7 @@ constexpr const char* kUpdatePrefix = "update-";
 // Words, because no flags say it.
 constexpr const char* kSamples = "training samples";
 constexpr const char* kChecksum = "checksum of samples";
+constexpr const char* kUpdates = "updates of the network";
 constexpr const char* kEvaluationSamples = "evaluation samples";
 constexpr const char* kEvaluationChecksum = "checksum of evaluation samples";
 
@@ -48,7 +49,7 @@ constexpr const char* kDefault = "its default";
 bool IsOfEvaluation(absl::string_view option) { return option == kEvaluationSamples || option == kEvaluationChecksum; }
 // Which of these samples an evaluation takes, and which of the parameters.
 bool IsOfEvaluating(absl::string_view option) { return option == kEvaluateBatches || option == kAverageEvaluate; }
-bool IsOfUpdate(absl::string_view option) { return absl::StartsWith(option, kUpdatePrefix); }
+bool IsOfUpdate(absl::string_view option) { return option == kUpdates || absl::StartsWith(option, kUpdatePrefix); }
 bool IsOfSamples(absl::string_view option) {
   return option == kSamples || option == kChecksum || IsOfEvaluation(option);
 }
@@ -216,6 +217,7 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
 // `learning_rate` is that of the training, which may be another than the file's: then each update's own is another in
 // the same ratio.
 void KeptOptions::KeepUpdates(const proto::Network& network, double learning_rate) {
+  values_[kUpdates] = absl::StrCat(network.update_size());
   for (int k = 0; k < network.update_size(); ++k) {
     const auto& update = network.update(k);
     const std::string prefix = absl::StrCat(kUpdatePrefix, k + 1, "-");
@@ -294,14 +296,12 @@ std::vector<OptionChange> KeptOptions::ChangesTo(const KeptOptions& later, int64
     const auto found = options.values_.find(name);
     return found == options.values_.end() ? std::string(kDefault) : found->second;
   };
-  const auto has_updates = [](const KeptOptions& options) {
-    return std::any_of(options.values_.begin(), options.values_.end(),
-                       [](const auto& one) { return IsOfUpdate(one.first); });
-  };
-  const bool both_have_updates = has_updates(*this) && has_updates(later);  // older checkpoints say nothing of them
+  // Older checkpoints say nothing of updates. Where there are more or fewer than before, that says enough.
+  const bool both_tell_updates = values_.contains(kUpdates) && later.values_.contains(kUpdates);
+  const bool other_updates = both_tell_updates && value_of(*this, kUpdates) != value_of(later, kUpdates);
   std::vector<OptionChange> changes;
   for (const std::string& name : names) {
-    if (IsOfUpdate(name) && !both_have_updates) continue;
+    if (IsOfUpdate(name) && (!both_tell_updates || (other_updates && name != kUpdates))) continue;
     // With other data there may be another length, and where the schedule does not go by it, none is kept. Nor is what
     // evaluations are of where nothing went by them.
     const bool in_both = values_.contains(name) && later.values_.contains(name);

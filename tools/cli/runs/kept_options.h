@@ -31,7 +31,7 @@ absl::StatusOr<std::set<std::string>> ParseResumeWith(const std::vector<std::str
 
 class KeptOptions {
  public:
-  // `data` before the trainer takes them. Of the network it keeps what its updates one after the other say, as
+  // `data` before the trainer takes them. Of the network it keeps how many updates it has, and what these say, as
   // "update-2-objective" and "update-2-adam-beta1": flags do not say it.
   static KeptOptions Of(const TrainingOptions& given, const TrainingData& data, const proto::Network& network);
   void SetBatch(int64_t samples);

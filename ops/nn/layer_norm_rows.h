@@ -224,13 +224,14 @@ SNUG_INLINE void BackwardRows(const BackwardCall<T, kKnown>& call, int64_t row, 
     std::fill_n(numbers.mean, count, A(0));
   }
   std::copy_n(call.inv_stds + row, count, numbers.inv_std);
-  SumRows<kIsa, 2>(count, n, numbers.means, [=, &numbers](int64_t j, int64_t i) SNUG_LAMBDA {
+  const A* const mean = numbers.mean;
+  SumRows<kIsa, 2>(count, n, numbers.means, [=](int64_t j, int64_t i) SNUG_LAMBDA {
     const A own = static_cast<A>(dy[j * n + i]);
     const A g = weight != nullptr ? own * weight[i] : own;
     if constexpr (kKnown == Known::kOutput) {
       return std::array<A, 2>{g, own * (static_cast<A>(x[j * n + i]) - bias[i])};
     } else {
-      return std::array<A, 2>{g, g * (static_cast<A>(x[j * n + i]) - numbers.mean[j])};
+      return std::array<A, 2>{g, g * (static_cast<A>(x[j * n + i]) - mean[j])};
     }
   });
   for (int64_t j = 0; j < count; ++j) {

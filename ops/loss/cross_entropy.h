@@ -127,7 +127,7 @@ SNUG_INLINE void ForwardRow(const Call<T, Label>& call, int64_t row, double* los
     losses[row] = 0;
     return;
   }
-  if constexpr (call.kSoft) {
+  if constexpr (Call<T, Label>::kSoft) {
     const T* t = call.labels + row * call.stride;
     loss = (1 - call.smoothing) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
              return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - static_cast<A>(z[i]));
@@ -170,7 +170,7 @@ SNUG_INLINE void ForwardTile(const Call<T, Label>& call, int64_t row, int64_t co
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] = log_sum[j] - z[i * kTileRows + j];
   }
-  if constexpr (call.kSoft) {
+  if constexpr (Call<T, Label>::kSoft) {
     RowTile<A> target;
     const A* t = target.at;
     LoadRows<kIsa>(call.labels + row * call.stride, call.stride, classes, count, call.labels + call.rows * call.stride,
@@ -240,7 +240,7 @@ SNUG_INLINE void BackwardRow(const Call<T, Label>& call, int64_t row, TargetNumb
   using A = Accumulator<T>;
   const int64_t classes = call.classes;
   const T* z = call.logits + row * call.stride;
-  if constexpr (call.kSoft) {
+  if constexpr (Call<T, Label>::kSoft) {
     const T* t = call.labels + row * call.stride;
     const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
     const A total = static_cast<A>((1 - call.smoothing) * given + call.smoothing);
@@ -278,7 +278,7 @@ SNUG_INLINE void BackwardTile(const Call<T, Label>& call, int64_t row, int64_t c
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] = Exp(z[i * kTileRows + j] - row_lse[j]);
   }
-  if constexpr (call.kSoft) {
+  if constexpr (Call<T, Label>::kSoft) {
     RowTile<A> given;
     const A* t = given.at;
     LoadRows<kIsa>(call.labels + row * call.stride, call.stride, classes, count, call.labels + call.rows * call.stride,

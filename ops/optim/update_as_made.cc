@@ -1,13 +1,15 @@
 // dense_sgd_update, embedding_sgd_update and their like: the gradient of a dense layer's weights, or of an embedding's
 // table, is made in blocks of rows, each of which its update uses at once. The whole gradient, as large as the
-// parameter, is never there. The pass update_as_made puts these in the place of a gradient node and an update node;
-// their rows of the gradient may differ from that node's in their last bits, as other kernels' do.
+// parameter, is never there. Kernel "private" has each thread make blocks of its own; in the others all threads make
+// one. The pass update_as_made puts these in the place of a gradient node and an update node; their rows of the
+// gradient may differ from that node's in their last bits, as other kernels' do.
 #include <absl/strings/str_cat.h>
 #include <absl/types/span.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "ops/kernels/copy/gather_rows.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/gemm.h"
+#include "ops/kernels/update/private_blocks.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/random_state.h"
 #include "ops/op_def.h"
@@ -117,15 +120,14 @@ NodeTypes TypesOfRows(const NodeTypes& types, int slots, int rate, int64_t rows)
   return of_rows;
 }
 
-UpdateTypes UpdateTypesOf(const NodeTypes& types, int slots, int rate) {
+UpdateTypes UpdateTypesOf(const NodeTypes& types, int slots, int rate, int64_t block) {
   const int64_t all = types.input(0).shape[0];
-  const int64_t block = BlockRows(types.input(0), types.input(slots + 2).dtype);
   const int64_t last = all % block == 0 ? std::min(all, block) : all % block;
   return {TypesOfRows(types, slots, rate, block), TypesOfRows(types, slots, rate, last)};
 }
 
 // Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient.
-absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slots, int rate, int64_t first,
+absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slots, int rate, int threads, int64_t first,
                         int64_t rows, void* gradient) {
   const auto& types = k.prepared<UpdateTypes>();
   const NodeTypes& of_rows = types.block.input(0).shape[0] == rows ? types.block : types.last;
@@ -136,7 +138,7 @@ absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slot
   for (int i = 0; i <= slots; ++i) pointers[ports++] = k.variable<char>(i) + offset;
   pointers[ports++] = gradient;
   for (int i = rate; i < k.num_inputs(); ++i) pointers[ports++] = k.variable<void>(i);
-  return update(KernelContext(&of_rows, absl::MakeConstSpan(pointers.data(), ports), {}, nullptr, nullptr, k.threads(),
+  return update(KernelContext(&of_rows, absl::MakeConstSpan(pointers.data(), ports), {}, nullptr, nullptr, threads,
                               k.random_id()));
 }
 
@@ -149,7 +151,7 @@ absl::Status ForEachBlock(const KernelContext& k, const KernelFn& update, int sl
   for (int64_t first = 0; first < parameter.shape[0]; first += block_rows) {
     const int64_t rows = std::min(block_rows, parameter.shape[0] - first);
     make(first, rows, k.workspace<void>());
-    SNUG_RETURN_IF_ERROR(UpdateRows(k, update, slots, rate, first, rows, k.workspace<void>()));
+    SNUG_RETURN_IF_ERROR(UpdateRows(k, update, slots, rate, k.threads(), first, rows, k.workspace<void>()));
   }
   return absl::OkStatus();
 }
@@ -169,7 +171,7 @@ GemmCall<T> BlockCall(const KernelContext& k, int slots, int64_t first, int64_t 
 
 // Adds to rows [first, first + rows) of the gradient those of the list that are among them.
 template <class T>
-void AddListed(const KernelContext& k, int slots, int64_t first, int64_t rows, void* block) {
+void AddListed(const KernelContext& k, int slots, int threads, int64_t first, int64_t rows, void* block) {
   const int numbers_port = slots + 3;
   if (!k.has_input(numbers_port)) return;
   const auto* const numbers = k.input<int64_t>(numbers_port);
@@ -178,7 +180,7 @@ void AddListed(const KernelContext& k, int slots, int64_t first, int64_t rows, v
   const int64_t count = std::lower_bound(of_block, end, first + rows) - of_block;
   const int64_t width = k.input_type(0).shape[1];
   const T* const listed = k.input<T>(numbers_port + 1) + (of_block - numbers) * width;
-  AddListedRows(k.threads(), of_block, count, width, listed, first, static_cast<T*>(block));
+  AddListedRows(threads, of_block, count, width, listed, first, static_cast<T*>(block));
 }
 
 absl::Status CheckListed(const KernelContext& k, int slots) {
@@ -192,7 +194,7 @@ absl::Status DensePlain(const KernelContext& k, const KernelFn& update, int slot
     using T = decltype(zero);
     return ForEachBlock(k, update, slots, slots + 5, [&](int64_t first, int64_t rows, void* block) {
       Gemm(k.threads(), BlockCall<T>(k, slots, first, rows, block));
-      AddListed<T>(k, slots, first, rows, block);
+      AddListed<T>(k, slots, k.threads(), first, rows, block);
     });
   });
 }
@@ -204,7 +206,7 @@ absl::Status DenseOwn(const KernelContext& k, const KernelFn& update, int slots)
     using T = decltype(zero);
     return ForEachBlock(k, update, slots, slots + 5, [&](int64_t first, int64_t rows, void* block) {
       BlockedGemm(k.threads(), BlockCall<T>(k, slots, first, rows, block), Activation::kIdentity, behind);
-      AddListed<T>(k, slots, first, rows, block);
+      AddListed<T>(k, slots, k.threads(), first, rows, block);
     });
   };
   return k.input_type(slots + 2).dtype == DType::kBFloat16 ? run(BFloat16()) : run(0.0F);
@@ -219,6 +221,39 @@ absl::Status PrepareDenseOwn(PrepareContext& c, int slots) {
                               ? BlockedGemmWorkspaceBytes<BFloat16>(c.threads(), rows, parameter.shape[1], depth)
                               : BlockedGemmWorkspaceBytes<float>(c.threads(), rows, parameter.shape[1], depth);
   c.SetWorkspaceBytes(BlockBytes(parameter, dy.dtype) + product);
+  return absl::OkStatus();
+}
+
+PrivateBlocks PrivateBlocksOf(const NodeTypes& types, int slots) {
+  const Shape& parameter = types.input(0).shape;
+  const int64_t rows = types.input(slots + 2).num_elements() / std::max<int64_t>(1, parameter[0]);
+  return {parameter[0], parameter[1], rows, slots + 1};
+}
+
+std::optional<NotServed> WherePrivateBlocksServe(const NodeTypes& types, int slots) {
+  if (types.input(0).dtype != DType::kFloat32 || types.input(slots + 2).dtype != DType::kFloat32) {
+    return ByDesign("it knows float32 alone");
+  }
+  if (!PrivateBlocksOf(types, slots).serve()) return ByDesign("x is too large to be packed as a whole");
+  return std::nullopt;
+}
+
+absl::Status DensePrivate(const KernelContext& k, const KernelFn& update, int slots) {
+  SNUG_RETURN_IF_ERROR(CheckListed(k, slots));
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  std::array<const float*, 3> kept;
+  for (int i = 0; i <= slots; ++i) kept[static_cast<size_t>(i)] = k.variable<float>(i);
+  return PrivateBlocksOf(k.types(), slots)
+      .ForEach(k.threads(), k.input<float>(slots + 1), k.input<float>(slots + 2),
+               absl::MakeConstSpan(kept.data(), static_cast<size_t>(slots) + 1), k.workspace<float>(),
+               [&](int64_t first, int64_t rows, float* block) {
+                 AddListed<float>(k, slots, /*threads=*/1, first, rows, block);
+                 return UpdateRows(k, update, slots, slots + 5, /*threads=*/1, first, rows, block);
+               });
+}
+
+absl::Status PrepareDensePrivate(PrepareContext& c, int slots) {
+  c.SetWorkspaceBytes(PrivateBlocksOf(c.types(), slots).workspace_bytes(c.threads()));
   return absl::OkStatus();
 }
 
@@ -373,14 +408,24 @@ OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc,
 using RunFn = absl::Status (*)(const KernelContext&, const KernelFn&, int);
 using PrepareForFn = absl::Status (*)(PrepareContext&, int);
 
-KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, int rate, PrepareForFn prepare, RunFn run) {
-  return {.name = name,
-          .prepare =
-              [=](PrepareContext& c) {
-                c.SetKernel(std::make_shared<UpdateTypes>(UpdateTypesOf(c.types(), slots, rate)));
-                return prepare(c, slots);
-              },
-          .run = [=, update_rows = update.plain()->run](const KernelContext& k) { return run(k, update_rows, slots); }};
+using RowsFn = int64_t (*)(const NodeTypes&, int);
+
+int64_t CommonRows(const NodeTypes& types, int slots) {
+  return BlockRows(types.input(0), types.input(slots + 2).dtype);
+}
+
+int64_t PrivateRows(const NodeTypes& types, int slots) { return PrivateBlocksOf(types, slots).block_rows(); }
+
+KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, int rate, RowsFn rows, PrepareForFn prepare,
+                RunFn run) {
+  return {
+      .name = name,
+      .prepare =
+          [=](PrepareContext& c) {
+            c.SetKernel(std::make_shared<UpdateTypes>(UpdateTypesOf(c.types(), slots, rate, rows(c.types(), slots))));
+            return prepare(c, slots);
+          },
+      .run = [=, update_rows = update.plain()->run](const KernelContext& k) { return run(k, update_rows, slots); }};
 }
 
 absl::Status PrepareDensePlain(PrepareContext& c, int slots) {
@@ -394,9 +439,12 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
   OpDef dense = AsMade(update, dense_name, dense_doc, {"x"}, kSlots, /*adds_listed=*/true);
   dense.infer = InferDense<kSlots, kCounts>;
   dense.cost = DenseCost<kSlots>;
-  dense.kernels = {RowOf("own", update, kSlots, kListed<kSlots> + 2, PrepareDenseOwn, DenseOwn),
-                   RowOf("plain", update, kSlots, kListed<kSlots> + 2, PrepareDensePlain, DensePlain)};
-  dense.kernels[0].serves = NotInDouble;
+  constexpr int kRate = kListed<kSlots> + 2;
+  dense.kernels = {RowOf("private", update, kSlots, kRate, PrivateRows, PrepareDensePrivate, DensePrivate),
+                   RowOf("own", update, kSlots, kRate, CommonRows, PrepareDenseOwn, DenseOwn),
+                   RowOf("plain", update, kSlots, kRate, CommonRows, PrepareDensePlain, DensePlain)};
+  dense.kernels[0].serves = [](const NodeTypes& types) { return WherePrivateBlocksServe(types, kSlots); };
+  dense.kernels[1].serves = NotInDouble;
   dense.samples = DenseSamples<kSlots, kCounts>;
   ops->push_back(std::move(dense));
   OpDef embedding =
@@ -406,7 +454,7 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
     return input == kSource<kSlots> ? types.input(0).shape[0] : 0;
   };
   embedding.cost = EmbeddingCost<kSlots>;
-  embedding.kernels = {RowOf("plain", update, kSlots, kDy<kSlots> + 1, PrepareEmbedding, EmbeddingPlain)};
+  embedding.kernels = {RowOf("plain", update, kSlots, kDy<kSlots> + 1, CommonRows, PrepareEmbedding, EmbeddingPlain)};
   embedding.samples = EmbeddingSamples<kSlots, kCounts>;
   ops->push_back(std::move(embedding));
 }

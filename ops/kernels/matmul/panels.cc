@@ -1,6 +1,7 @@
 #include "ops/kernels/matmul/panels.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/types/span.h>
 
 #include <algorithm>
 #include <cstring>
@@ -95,12 +96,45 @@ SNUG_INLINE void End(const Ending& ending, typename GemmTile<kIsa, float>::Vecto
   }
 }
 
-// A piece of a panel, and where half of one lies that is read later: it is asked for on the way, because weights often
-// come from memory.
+// What is read later, and is asked for on the way because it comes from memory: a place at each step along k, `step`
+// bytes apart.
+struct Later {
+  const char* data;
+  int64_t step;
+};
+
+// Goes through memory that is needed after a product, a part with each strip of it that has nothing else to ask for.
+class AskingForNext {
+ public:
+  AskingForNext() = default;
+  // There will be so many strips, of so many steps each.
+  AskingForNext(absl::Span<const NeededNext> next, int64_t strips, int64_t steps) : next_(next) {
+    int64_t bytes = 0;
+    for (const NeededNext& part : next) bytes += part.bytes;
+    step_ = Parts(bytes, std::max<int64_t>(1, strips * steps));
+  }
+
+  Later Take(int64_t steps, const Later& otherwise) {
+    while (!next_.empty() && at_ >= next_.front().bytes) {
+      next_.remove_prefix(1);
+      at_ = 0;
+    }
+    if (next_.empty()) return otherwise;
+    const Later later = {static_cast<const char*>(next_.front().data) + at_, step_};
+    at_ += steps * step_;
+    return later;
+  }
+
+ private:
+  absl::Span<const NeededNext> next_;
+  int64_t at_ = 0, step_ = 0;
+};
+
+// A piece of a panel.
 struct PanelPiece {
   int64_t depth;
   const float* data;
-  const float* later;
+  Later later;
 };
 
 // Some rows of c, for which the products with a piece are added up.
@@ -130,13 +164,14 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const float* a, int64_t a
       std::memcpy(&sum[r][v], c.data + r * c.stride + v * Tile::kLanes, sizeof(Vector));
     }
   }
-  for (int64_t p = 0; p < piece.depth; ++p) {
+  const char* later = piece.later.data;
+  for (int64_t p = 0; p < piece.depth; ++p, later += piece.later.step) {
     Vector b[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       std::memcpy(&b[v], piece.data + p * Tile::kColumns + v * Tile::kLanes, sizeof(Vector));
     }
-    __builtin_prefetch(piece.later + p * Tile::kLanes, 0, 2);
+    __builtin_prefetch(later, 0, 2);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const float value = rows[r][p];
@@ -187,11 +222,15 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
+// The first strips of a panel ask for the next panel, half of it each.
+constexpr int64_t kStripsForPanel = 2;
+
 // Adds up the products of `depth` columns of a, which begin at `a`, with the rows of B from p on. `ending` is null
 // unless they are the last ones; then its bias is that of all columns of c.
 template <Isa kIsa, class T>
 SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, int64_t p, int64_t depth, const float* a,
-                               int64_t a_stride, const Ending* ending, float* c, int64_t c_stride) {
+                               int64_t a_stride, const Ending* ending, float* c, int64_t c_stride,
+                               AskingForNext& next) {
   using Tile = GemmTile<kIsa, float>;
   const Pieces pieces(call.n, call.k);
   // Strips are as equal as can be: seven times seven rows take less than six times eight and one.
@@ -208,7 +247,11 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
     for (int64_t strip = 0; strip < strips; ++strip) {
       const int64_t i = at.rows * strip / strips;
       const int64_t rows = at.rows * (strip + 1) / strips - i;
-      const float* later = strip < 2 ? panel + depth * (Tile::kColumns + strip * Tile::kLanes) : panel;
+      const auto* const of_panel = reinterpret_cast<const char*>(panel);
+      const Later later =
+          strip < kStripsForPanel
+              ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel + strip)), Tile::kVectorBytes}
+              : next.Take(depth, {of_panel, 0});
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = {c + i * c_stride + j, c_stride, p > 0};
       if (columns == Tile::kColumns) {
@@ -223,8 +266,12 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
 }
 
 template <Isa kIsa>
-SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangle& at) {
+SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangle& at,
+                                   absl::Span<const NeededNext> needed = {}) {
+  using Tile = GemmTile<kIsa, float>;
   const Pieces pieces(call.n, call.k);
+  const int64_t strips = std::max<int64_t>(0, Parts(at.rows, Tile::kRows) - kStripsForPanel);
+  AskingForNext next(needed, Parts(at.columns, Tile::kColumns) * strips, call.k);
   const float* a = call.a + at.i * call.k;
   float* c = call.c + at.i * call.n + at.j;
   Ending ending = {.bias = call.bias};
@@ -234,7 +281,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
   do {  // once where there is nothing to add up, too
     const int64_t depth = std::min(pieces.rows, call.k - p);
     const bool last = p + depth == call.k;
-    MultiplyPiece<kIsa>(call, at, p, depth, a + p, call.k, last ? &ending : nullptr, c, call.n);
+    MultiplyPiece<kIsa>(call, at, p, depth, a + p, call.k, last ? &ending : nullptr, c, call.n, next);
     p += depth;
   } while (p < call.k);
   if (call.activation != Activation::kSigmoid && call.activation != Activation::kTanh) return;
@@ -250,6 +297,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
   alignas(64) float sums[kHalfTaskRows * kTaskColumns];
   const Pieces pieces(call.n, call.k);
   const int64_t sums_row = PaddedToPanels<float>(at.columns);
+  AskingForNext nothing;
   int64_t p = 0;
   do {
     const int64_t depth = std::min(pieces.rows, call.k - p);
@@ -264,7 +312,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
       }
       for (; l < depth; ++l) to[l] = static_cast<float>(from[l]);
     }
-    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, sums, sums_row);
+    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, sums, sums_row, nothing);
     p += depth;
   } while (p < call.k);
   FinishProduct(call.activation, at.rows, at.columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + at.j,
@@ -336,6 +384,10 @@ void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
       WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, at); });
     }
   });
+}
+
+void MultiplyByPanelsAndAsk(const PanelsCall<float>& call, absl::Span<const NeededNext> next) {
+  WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, {0, 0, call.m, call.n}, next); });
 }
 
 template void PackIntoPanels(int, const PanelsShape&, const float*, float*);

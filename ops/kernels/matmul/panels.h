@@ -6,6 +6,8 @@
 // and are those of products that pack block by block (blocked.h).
 #pragma once
 
+#include <absl/types/span.h>
+
 #include <cstdint>
 
 #include "engine/graph/value_type.h"
@@ -40,5 +42,13 @@ struct PanelsCall {
 };
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call);
+
+// The same for few rows, on the caller's thread, which asks for memory that it needs next while it multiplies: what
+// follows then finds that in the cache, and no time is spent waiting.
+struct NeededNext {
+  const void* data = nullptr;
+  int64_t bytes = 0;
+};
+void MultiplyByPanelsAndAsk(const PanelsCall<float>& call, absl::Span<const NeededNext> next);
 
 }  // namespace snug::core

@@ -163,12 +163,20 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
-// Adds the products of a rectangle to its sums.
-template <Isa kIsa, class A, class B, class C>
+// Adds the products of a rectangle to its sums. Rows of a that lie in memory one number after the other, as floats, are
+// read there: their few streams need no packing.
+template <bool kPacked, Isa kIsa, class A, class B, class C>
 SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& r, const Rectangle& at) {
   using Tile = GemmTile<kIsa, float>;
   constexpr int64_t kStrip = Tile::kRows;
-  const float* const strips = r.strips_of(at.i);
+  const auto strip_at = [&](int64_t i) SNUG_LAMBDA {
+    if constexpr (kPacked) {
+      return StridedMatrix<float>{r.strips_of(at.i) + i * r.depth, 1, kStrip};
+    } else {
+      const StridedMatrix<A>& a = r.call.a;
+      return StridedMatrix<float>{a.data + (r.i0 + at.i + i) * a.row + r.p0, a.row, 1};
+    }
+  };
   float* const sums = r.sums + at.i * r.sums_row + at.j;
   const bool accumulate = !r.first();
   for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
@@ -176,7 +184,7 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& 
     const int64_t columns = std::min(Tile::kColumns, at.columns - j);
     for (int64_t i = 0; i < at.rows; i += kStrip) {
       const int64_t rows = std::min(kStrip, at.rows - i);
-      const StridedMatrix<float> strip = {strips + i * r.depth, 1, kStrip};
+      const StridedMatrix<float> strip = strip_at(i);
       float* c = sums + i * r.sums_row + j;
       if (columns == Tile::kColumns || !std::is_same_v<C, float>) {
         MultiplyTile(isa, rows, r.depth, strip, panel, Tile::kColumns, c, r.sums_row, accumulate);
@@ -206,8 +214,15 @@ SNUG_INLINE void MultiplyRound(IsaConstant<kIsa> isa, const Round<A, B, C>& r) {
   for (int64_t j = 0; j < r.columns; j += task_columns) {
     for (int64_t i = 0; i < r.rows; i += kTaskRows) {
       const int64_t rows = std::min(kTaskRows, r.rows - i);
+      const Rectangle at = {i, j, rows, std::min(task_columns, r.columns - j)};
+      if constexpr (std::is_same_v<A, float>) {
+        if (r.call.a.col == 1) {
+          MultiplyRectangle<false>(isa, r, at);
+          continue;
+        }
+      }
       if (j == 0) PackStrips<Tile::kRows>(rows, r.depth, r.call.a.At(r.i0 + i, r.p0), r.strips_of(i));
-      MultiplyRectangle(isa, r, {i, j, rows, std::min(task_columns, r.columns - j)});
+      MultiplyRectangle<true>(isa, r, at);
     }
   }
 }

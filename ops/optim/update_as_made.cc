@@ -1,15 +1,13 @@
 // dense_sgd_update, embedding_sgd_update and their like: the gradient of a dense layer's weights, or of an embedding's
 // table, is made in blocks of rows, each of which its update uses at once. The whole gradient, as large as the
-// parameter, is never there. Kernel "private" has each thread make blocks of its own; in the others all threads make
-// one. The pass update_as_made puts these in the place of a gradient node and an update node; their rows of the
-// gradient may differ from that node's in their last bits, as other kernels' do.
+// parameter, is never there. The pass update_as_made puts these in the place of a gradient node and an update node;
+// their rows of the gradient may differ from that node's in their last bits, as other kernels' do.
 #include <absl/strings/str_cat.h>
 #include <absl/types/span.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -199,8 +197,34 @@ absl::Status DensePlain(const KernelContext& k, const KernelFn& update, int slot
   });
 }
 
+PrivateBlocks PrivateBlocksOf(const NodeTypes& types, int slots, int threads) {
+  const Shape& parameter = types.input(0).shape;
+  const int64_t rows = types.input(slots + 2).num_elements() / std::max<int64_t>(1, parameter[0]);
+  return {threads, parameter[0], parameter[1], rows, slots + 1};
+}
+
+// Otherwise all threads make one block together: in bfloat16, and where private ones do not pay.
+bool MadeInPrivateBlocks(const NodeTypes& types, int slots, int threads) {
+  return types.input(0).dtype == DType::kFloat32 && types.input(slots + 2).dtype == DType::kFloat32 &&
+         PrivateBlocksOf(types, slots, threads).serve();
+}
+
+absl::Status UpdateInPrivateBlocks(const KernelContext& k, const KernelFn& update, int slots) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  std::array<const float*, 3> kept;
+  for (int i = 0; i <= slots; ++i) kept[static_cast<size_t>(i)] = k.variable<float>(i);
+  return PrivateBlocksOf(k.types(), slots, k.threads())
+      .ForEach(k.input<float>(slots + 1), k.input<float>(slots + 2),
+               absl::MakeConstSpan(kept.data(), static_cast<size_t>(slots) + 1), k.workspace<float>(),
+               [&](int64_t first, int64_t rows, float* block) {
+                 AddListed<float>(k, slots, /*threads=*/1, first, rows, block);
+                 return UpdateRows(k, update, slots, slots + 5, /*threads=*/1, first, rows, block);
+               });
+}
+
 absl::Status DenseOwn(const KernelContext& k, const KernelFn& update, int slots) {
   SNUG_RETURN_IF_ERROR(CheckListed(k, slots));
+  if (MadeInPrivateBlocks(k.types(), slots, k.threads())) return UpdateInPrivateBlocks(k, update, slots);
   char* const behind = k.workspace<char>() + BlockBytes(k.input_type(0), k.input_type(slots + 2).dtype);
   const auto run = [&](auto zero) {
     using T = decltype(zero);
@@ -213,6 +237,10 @@ absl::Status DenseOwn(const KernelContext& k, const KernelFn& update, int slots)
 }
 
 absl::Status PrepareDenseOwn(PrepareContext& c, int slots) {
+  if (MadeInPrivateBlocks(c.types(), slots, c.threads())) {
+    c.SetWorkspaceBytes(PrivateBlocksOf(c.types(), slots, c.threads()).workspace_bytes());
+    return absl::OkStatus();
+  }
   const ValueType& parameter = c.types().input(0);
   const ValueType& dy = c.types().input(slots + 2);
   const int64_t rows = BlockRows(parameter, dy.dtype);
@@ -221,39 +249,6 @@ absl::Status PrepareDenseOwn(PrepareContext& c, int slots) {
                               ? BlockedGemmWorkspaceBytes<BFloat16>(c.threads(), rows, parameter.shape[1], depth)
                               : BlockedGemmWorkspaceBytes<float>(c.threads(), rows, parameter.shape[1], depth);
   c.SetWorkspaceBytes(BlockBytes(parameter, dy.dtype) + product);
-  return absl::OkStatus();
-}
-
-PrivateBlocks PrivateBlocksOf(const NodeTypes& types, int slots) {
-  const Shape& parameter = types.input(0).shape;
-  const int64_t rows = types.input(slots + 2).num_elements() / std::max<int64_t>(1, parameter[0]);
-  return {parameter[0], parameter[1], rows, slots + 1};
-}
-
-std::optional<NotServed> WherePrivateBlocksServe(const NodeTypes& types, int slots) {
-  if (types.input(0).dtype != DType::kFloat32 || types.input(slots + 2).dtype != DType::kFloat32) {
-    return ByDesign("it knows float32 alone");
-  }
-  if (!PrivateBlocksOf(types, slots).serve()) return ByDesign("x is too large to be packed as a whole");
-  return std::nullopt;
-}
-
-absl::Status DensePrivate(const KernelContext& k, const KernelFn& update, int slots) {
-  SNUG_RETURN_IF_ERROR(CheckListed(k, slots));
-  if (!GateIsOpen(k)) return absl::OkStatus();
-  std::array<const float*, 3> kept;
-  for (int i = 0; i <= slots; ++i) kept[static_cast<size_t>(i)] = k.variable<float>(i);
-  return PrivateBlocksOf(k.types(), slots)
-      .ForEach(k.threads(), k.input<float>(slots + 1), k.input<float>(slots + 2),
-               absl::MakeConstSpan(kept.data(), static_cast<size_t>(slots) + 1), k.workspace<float>(),
-               [&](int64_t first, int64_t rows, float* block) {
-                 AddListed<float>(k, slots, /*threads=*/1, first, rows, block);
-                 return UpdateRows(k, update, slots, slots + 5, /*threads=*/1, first, rows, block);
-               });
-}
-
-absl::Status PrepareDensePrivate(PrepareContext& c, int slots) {
-  c.SetWorkspaceBytes(PrivateBlocksOf(c.types(), slots).workspace_bytes(c.threads()));
   return absl::OkStatus();
 }
 
@@ -408,24 +403,27 @@ OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc,
 using RunFn = absl::Status (*)(const KernelContext&, const KernelFn&, int);
 using PrepareForFn = absl::Status (*)(PrepareContext&, int);
 
-using RowsFn = int64_t (*)(const NodeTypes&, int);
+using RowsFn = int64_t (*)(const NodeTypes&, int slots, int threads);
 
-int64_t CommonRows(const NodeTypes& types, int slots) {
+int64_t CommonRows(const NodeTypes& types, int slots, int /*threads*/) {
   return BlockRows(types.input(0), types.input(slots + 2).dtype);
 }
 
-int64_t PrivateRows(const NodeTypes& types, int slots) { return PrivateBlocksOf(types, slots).block_rows(); }
+int64_t OwnRows(const NodeTypes& types, int slots, int threads) {
+  if (!MadeInPrivateBlocks(types, slots, threads)) return CommonRows(types, slots, threads);
+  return PrivateBlocksOf(types, slots, threads).block_rows();
+}
 
 KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, int rate, RowsFn rows, PrepareForFn prepare,
                 RunFn run) {
-  return {
-      .name = name,
-      .prepare =
-          [=](PrepareContext& c) {
-            c.SetKernel(std::make_shared<UpdateTypes>(UpdateTypesOf(c.types(), slots, rate, rows(c.types(), slots))));
-            return prepare(c, slots);
-          },
-      .run = [=, update_rows = update.plain()->run](const KernelContext& k) { return run(k, update_rows, slots); }};
+  return {.name = name,
+          .prepare =
+              [=](PrepareContext& c) {
+                c.SetKernel(std::make_shared<UpdateTypes>(
+                    UpdateTypesOf(c.types(), slots, rate, rows(c.types(), slots, c.threads()))));
+                return prepare(c, slots);
+              },
+          .run = [=, update_rows = update.plain()->run](const KernelContext& k) { return run(k, update_rows, slots); }};
 }
 
 absl::Status PrepareDensePlain(PrepareContext& c, int slots) {
@@ -440,11 +438,9 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
   dense.infer = InferDense<kSlots, kCounts>;
   dense.cost = DenseCost<kSlots>;
   constexpr int kRate = kListed<kSlots> + 2;
-  dense.kernels = {RowOf("private", update, kSlots, kRate, PrivateRows, PrepareDensePrivate, DensePrivate),
-                   RowOf("own", update, kSlots, kRate, CommonRows, PrepareDenseOwn, DenseOwn),
+  dense.kernels = {RowOf("own", update, kSlots, kRate, OwnRows, PrepareDenseOwn, DenseOwn),
                    RowOf("plain", update, kSlots, kRate, CommonRows, PrepareDensePlain, DensePlain)};
-  dense.kernels[0].serves = [](const NodeTypes& types) { return WherePrivateBlocksServe(types, kSlots); };
-  dense.kernels[1].serves = NotInDouble;
+  dense.kernels[0].serves = NotInDouble;
   dense.samples = DenseSamples<kSlots, kCounts>;
   ops->push_back(std::move(dense));
   OpDef embedding =

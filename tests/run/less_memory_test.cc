@@ -289,6 +289,21 @@ TEST(LessMemory, UpdatesAsMadeByDefaultGiveTheSameBits) {
   }
 }
 
+// An input of 8.9 MB is not packed as a whole: all threads make a block together.
+TEST(LessMemory, UpdatesAsMadeOfALargeInputGiveTheSameBits) {
+  constexpr char kNetwork[] = R"(
+    input { name: "x" shape { dim: 8192 } }
+    input { name: "y" shape { dim: 300 } }
+    layer { name: "fc" input: "x" dense { units: 300 } }
+    layer { name: "loss" input: "fc" input: "y" mean_squared_error {} }
+    objective: "loss"
+  )";
+  const CompileOptions options{.batch = 272, .threads = 2};
+  const PassRun as_made = TrainWithout(kNetwork, "", options);
+  EXPECT_EQ(as_made.ops.count("dense_grad_weight"), 0u);
+  EXPECT_TRUE(as_made.state == TrainWithout(kNetwork, "update_as_made_exactly", options).state);
+}
+
 // A product that a library computes may have other bits in blocks, and stays whole; unless it is one product an
 // element.
 TEST(LessMemory, ByDefaultOnlyWhatHasTheSameBitsIsMadeInBlocks) {

@@ -83,12 +83,17 @@ SNUG_INLINE float AsFloat(T x) {
   return static_cast<float>(x);
 }
 
+// Says whether lines that are `stride` numbers apart share a set of the first-level cache, and push each other out.
+template <class T>
+constexpr bool ShareASet(int64_t stride) {
+  return stride * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
+}
+
 // Packs a [rows, depth] into strips [depth][kStrip]. Missing rows of the last one are never read.
 template <int kStrip, class T>
 SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, StridedMatrix<T> a, float* strips) {
   int64_t i = 0;
-  constexpr int64_t kSameSet = 4096;  // bytes: lines so far apart share a set of the first-level cache
-  if (a.row == 1 && a.col * static_cast<int64_t>(sizeof(T)) % kSameSet == 0) {
+  if (a.row == 1 && ShareASet<T>(a.col)) {
     // A line of memory has entries of several strips, and these lines push each other out of the cache. So all strips
     // take their entries of a line before the next one is read. Each is in another page, so no processor foresees which
     // comes next: it is asked for.
@@ -164,7 +169,7 @@ struct Rectangle {
 };
 
 // Adds the products of a rectangle to its sums. Rows of a that lie in memory one number after the other, as floats, are
-// read there: their few streams need no packing.
+// read there, as their few streams need no packing, unless they push each other out of the cache.
 template <bool kPacked, Isa kIsa, class A, class B, class C>
 SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& r, const Rectangle& at) {
   using Tile = GemmTile<kIsa, float>;
@@ -216,7 +221,7 @@ SNUG_INLINE void MultiplyRound(IsaConstant<kIsa> isa, const Round<A, B, C>& r) {
       const int64_t rows = std::min(kTaskRows, r.rows - i);
       const Rectangle at = {i, j, rows, std::min(task_columns, r.columns - j)};
       if constexpr (std::is_same_v<A, float>) {
-        if (r.call.a.col == 1) {
+        if (r.call.a.col == 1 && !ShareASet<float>(r.call.a.row)) {
           MultiplyRectangle<false>(isa, r, at);
           continue;
         }

@@ -89,7 +89,8 @@ SNUG_INLINE void End(const Ending& ending, typename GemmTile<kIsa, float>::Vecto
     if (ending.bias != nullptr) std::memcpy(&bias, ending.bias + v * Tile::kLanes, sizeof(Vector));
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      Vector y = sum[r][v] + bias;
+      Vector y = sum[r][v];
+      if (ending.bias != nullptr) y += bias;  // 0 would turn a -0 into 0
       y = y < ending.least ? Vector{} + ending.least : y;
       sum[r][v] = y > ending.most ? Vector{} + ending.most : y;
     }
@@ -222,8 +223,9 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
-// The first strips of a panel ask for the next panel, half of it each.
-constexpr int64_t kStripsForPanel = 2;
+// The first strips of a panel ask for the next panel, a vector of each of its rows: as many as it has vectors.
+template <Isa kIsa>
+constexpr int64_t kStripsForPanel = GemmTile<kIsa, float>::kColumns / GemmTile<kIsa, float>::kLanes;
 
 // Adds up the products of `depth` columns of a, which begin at `a`, with the rows of B from p on. `ending` is null
 // unless they are the last ones; then its bias is that of all columns of c.
@@ -249,8 +251,8 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const int64_t rows = at.rows * (strip + 1) / strips - i;
       const auto* const of_panel = reinterpret_cast<const char*>(panel);
       const Later later =
-          strip < kStripsForPanel
-              ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel + strip)), Tile::kVectorBytes}
+          strip < kStripsForPanel<kIsa>
+              ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)), Tile::kVectorBytes}
               : next.Take(depth, {of_panel, 0});
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = {c + i * c_stride + j, c_stride, p > 0};
@@ -270,7 +272,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
                                    absl::Span<const NeededNext> needed = {}) {
   using Tile = GemmTile<kIsa, float>;
   const Pieces pieces(call.n, call.k);
-  const int64_t strips = std::max<int64_t>(0, Parts(at.rows, Tile::kRows) - kStripsForPanel);
+  const int64_t strips = std::max<int64_t>(0, Parts(at.rows, Tile::kRows) - kStripsForPanel<kIsa>);
   AskingForNext next(needed, Parts(at.columns, Tile::kColumns) * strips, call.k);
   const float* a = call.a + at.i * call.k;
   float* c = call.c + at.i * call.n + at.j;

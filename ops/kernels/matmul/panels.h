@@ -44,7 +44,8 @@ template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call);
 
 // The same for few rows, on the caller's thread, which asks for memory that it needs next while it multiplies: what
-// follows then finds that in the cache, and no time is spent waiting.
+// follows then finds that in the cache, and no time is spent waiting. It asks for a line at each step along k, and so
+// of few steps not for all of it.
 struct NeededNext {
   const void* data = nullptr;
   int64_t bytes = 0;

@@ -14,10 +14,13 @@ namespace snug::core {
 namespace {
 
 constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
-// A block's rows of the gradient and of the arrays that the update reads stay in the second-level cache. Of fewer rows
-// than the least, reading the panels of x would take too much of the time.
+// A block's rows of the gradient and of the arrays that the update reads are to stay in the second-level cache. Of
+// fewer rows than the least, reading the panels of x would take too much of the time; rows so long that these would not
+// fit are left to all threads together.
 constexpr int64_t kBlockBytes = 1 << 20;
 constexpr int64_t kLeastRows = 24, kMostRows = 96;
+constexpr int64_t kMostBytesOfLeastRows = 1 << 20;  // of the gradient
+constexpr int64_t kBlocksOfThread = 2;              // at least
 constexpr int64_t kMostBytesOfX = 8 << 20;
 constexpr size_t kMostArrays = 3;
 
@@ -36,34 +39,37 @@ void TakeColumns(const float* dy, int64_t k, int64_t units, int64_t rows, float*
 
 }  // namespace
 
-PrivateBlocks::PrivateBlocks(int64_t units, int64_t width, int64_t rows, int arrays)
-    : x_{.n = width, .k = rows}, units_(units) {
+PrivateBlocks::PrivateBlocks(int threads, int64_t units, int64_t width, int64_t rows, int arrays)
+    : threads_(std::max(1, threads)), x_{.n = width, .k = rows}, units_(units) {
+  SNUG_CHECK(static_cast<size_t>(arrays) <= kMostArrays);
   const int64_t row_bytes = std::max<int64_t>(1, width * (arrays + 1) * kFloatBytes);
-  const int64_t fit = std::clamp(kBlockBytes / row_bytes / 8 * 8, kLeastRows, kMostRows);
-  block_rows_ = std::min(fit, std::max<int64_t>(1, units));
+  const int64_t fit = std::min(kBlockBytes / row_bytes, units / (kBlocksOfThread * threads_));
+  block_rows_ = std::clamp(fit / 8 * 8, kLeastRows, kMostRows);
   gradient_ = WholeLines(block_rows_ * width);
   of_thread_ = gradient_ + WholeLines(block_rows_ * rows);
 }
 
-bool PrivateBlocks::serve() const { return PanelsBytes(x_) <= kMostBytesOfX; }
-
-int64_t PrivateBlocks::workspace_bytes(int threads) const {
-  return PanelsBytes(x_) + threads * of_thread_ * kFloatBytes;
+bool PrivateBlocks::serve() const {
+  return PanelsBytes(x_) <= kMostBytesOfX && kLeastRows * x_.n * kFloatBytes <= kMostBytesOfLeastRows &&
+         units_ >= kLeastRows * kBlocksOfThread * threads_ && workspace_bytes() <= units_ * x_.n * kFloatBytes;
 }
 
-absl::Status PrivateBlocks::ForEach(int threads, const float* x, const float* dy, absl::Span<const float* const> arrays,
+int64_t PrivateBlocks::workspace_bytes() const { return PanelsBytes(x_) + threads_ * of_thread_ * kFloatBytes; }
+
+absl::Status PrivateBlocks::ForEach(const float* x, const float* dy, absl::Span<const float* const> arrays,
                                     float* workspace,
                                     absl::FunctionRef<absl::Status(int64_t, int64_t, float*)> use) const {
-  PackIntoPanels(threads, x_, x, workspace);
+  SNUG_CHECK(arrays.size() <= kMostArrays);
+  PackIntoPanels(threads_, x_, x, workspace);
   float* const of_threads = workspace + PanelsBytes(x_) / kFloatBytes;
   const int64_t width = x_.n;
   const int64_t blocks = Parts(units_, block_rows_);
-  std::vector<absl::Status> statuses(static_cast<size_t>(threads));
-  ParallelFor(threads, threads, 1, [&](int64_t part, int64_t /*end*/) {
+  std::vector<absl::Status> statuses(static_cast<size_t>(threads_));
+  ParallelFor(threads_, threads_, 1, [&](int64_t part, int64_t /*end*/) {
     float* const gradient = of_threads + part * of_thread_;
     float* const columns = gradient + gradient_;
-    const int64_t end = std::min(units_, blocks * (part + 1) / threads * block_rows_);
-    for (int64_t first = blocks * part / threads * block_rows_; first < end; first += block_rows_) {
+    const int64_t end = std::min(units_, blocks * (part + 1) / threads_ * block_rows_);
+    for (int64_t first = blocks * part / threads_ * block_rows_; first < end; first += block_rows_) {
       const int64_t rows = std::min(block_rows_, end - first);
       std::array<NeededNext, kMostArrays> next;
       for (size_t i = 0; i < arrays.size(); ++i) next[i] = {arrays[i] + first * width, rows * width * kFloatBytes};

@@ -87,8 +87,21 @@ struct Product {
 };
 
 // Sizes around every boundary: of tiles, panels, pieces along k, rectangles and blocks.
-constexpr int64_t kSizes[][3] = {{1, 1, 1},     {3, 5, 7},     {8, 32, 16},    {9, 33, 17},    {23, 17, 256},
-                                 {25, 65, 257}, {97, 257, 40}, {64, 300, 600}, {1153, 70, 30}, {30, 1025, 520}};
+constexpr int64_t kSizes[][3] = {{1, 1, 1},
+                                 {3, 5, 7},
+                                 {8, 32, 16},
+                                 {9, 33, 17},
+                                 {23, 17, 256},
+                                 {25, 65, 257},
+                                 {97, 257, 40},
+                                 {64, 300, 600},
+                                 {1153, 70, 30},
+                                 {30, 1025, 520},
+                                 // The rest are done in wide blocks (wide_blocks.h) where the machine can.
+                                 {300, 432, 264},
+                                 {97, 1040, 340},
+                                 {1003, 259, 133},
+                                 {13, 2600, 1000}};
 
 TEST(BlockedGemm, HasThePlainProductsBitsInFloat) {
   for (const auto& [m, n, k] : kSizes) {

@@ -9,6 +9,7 @@
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/finish.h"
 #include "ops/kernels/matmul/parts.h"
+#include "ops/kernels/matmul/wide_blocks.h"
 
 namespace snug::core {
 namespace {
@@ -269,27 +270,45 @@ SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<A, B, C>& ca
   }
 }
 
+// What a thread needs for its part, in either way.
+template <class C>
+int64_t FloatsOfPart(const Grid& grid, const Cut& cut, int64_t m, int64_t n, int64_t k) {
+  if (!std::is_same_v<C, float> || !wide_blocks::AreFor(m, n, k)) return cut.floats();
+  return std::max(cut.floats(), wide_blocks::Floats(Grid::PartRows(m, grid.parts_down), k));
+}
+
 }  // namespace
 
 template <class C>
 int64_t BlockedGemmWorkspaceBytes(int threads, int64_t m, int64_t n, int64_t k) {
   const Grid grid(threads, m, n);
   const Cut cut(grid, m, n, k, !std::is_same_v<C, float>);
-  return grid.parts() * cut.floats() * static_cast<int64_t>(sizeof(float));
+  return grid.parts() * FloatsOfPart<C>(grid, cut, m, n, k) * static_cast<int64_t>(sizeof(float));
 }
 
 template <class A, class B, class C>
 void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activation, void* workspace) {
   const Grid grid(threads, call.m, call.n);
   const Cut cut(grid, call.m, call.n, call.k, !std::is_same_v<C, float>);
+  const int64_t of_part = FloatsOfPart<C>(grid, cut, call.m, call.n, call.k);
   ParallelFor(threads, grid.parts(), 1, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t part = begin; part < end; ++part) {
-        MultiplyPart(isa, call, activation, cut, Run(part / grid.parts_across, grid.parts_down, call.m, kTaskRows),
-                     Run(part % grid.parts_across, grid.parts_across, call.n, kPanel<float>),
-                     static_cast<float*>(workspace) + part * cut.floats());
+    for (int64_t part = begin; part < end; ++part) {
+      const Run rows(part / grid.parts_across, grid.parts_down, call.m, kTaskRows);
+      const Run columns(part % grid.parts_across, grid.parts_across, call.n, kPanel<float>);
+      float* const own = static_cast<float*>(workspace) + part * of_part;
+      if constexpr (std::is_same_v<GemmCall<A, B, C>, GemmCall<float>>) {
+        if (CurrentIsa() == Isa::kAvx512 && wide_blocks::AreFor(call.m, call.n, call.k)) {
+          wide_blocks::Multiply(call, activation,
+                                {.row = rows.begin,
+                                 .rows = rows.end - rows.begin,
+                                 .column = columns.begin,
+                                 .columns = columns.end - columns.begin},
+                                own);
+          continue;
+        }
       }
-    });
+      WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyPart(isa, call, activation, cut, rows, columns, own); });
+    }
   });
 }
 

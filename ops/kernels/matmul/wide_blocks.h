@@ -1,0 +1,30 @@
+// Large products in float32 on AVX-512, whose registers hold eight rows of three vectors of c. A thread packs a block
+// of a, whose strips stay in the second-level cache, and one panel of b at a time, which stays in the first one while
+// all strips go by. What comes next, of all three matrices, is asked for meanwhile, line by line.
+//
+// On an Intel processor that is faster than panels of b that are packed many at a time (blocked.cc); with 16 registers,
+// whose panels are narrower, it is slower.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/activation.h"
+#include "ops/kernels/matmul/gemm.h"
+
+namespace snug::core::wide_blocks {
+
+// Says whether a product is computed so where the machine can. That follows from sizes alone, so that plans do not
+// depend on the machine: each has room for either way.
+bool AreFor(int64_t m, int64_t n, int64_t k);
+
+// How many floats a thread needs for a part of c with so many rows.
+int64_t Floats(int64_t part_rows, int64_t k);
+
+// Computes rows [row, row + rows) and columns [column, column + columns) of c, on the caller's thread. Each element is
+// one chain of multiply-adds in the order of k.
+struct Part {
+  int64_t row, rows, column, columns;
+};
+void Multiply(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace);
+
+}  // namespace snug::core::wide_blocks

@@ -37,8 +37,9 @@ std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale) {
 class PrivateBlocksTest : public testing::TestWithParam<std::tuple<PrivateSizes, float>> {};
 
 TEST_P(PrivateBlocksTest, GiveEachRowOnceWithTheBitsOfOneProduct) {
-  const auto [sizes, scale] = GetParam();
-  const auto [units, width, rows] = sizes;
+  const PrivateSizes sizes = std::get<0>(GetParam());
+  const int64_t units = sizes.units, width = sizes.width, rows = sizes.rows;
+  const float scale = std::get<1>(GetParam());
   const std::vector<float> x = RandomFloats(rows * width, 1, scale), dy = RandomFloats(rows * units, 2, scale);
   const std::vector<float> read(static_cast<size_t>(units * width));
   std::vector<float> whole(static_cast<size_t>(units * width));

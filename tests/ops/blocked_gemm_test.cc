@@ -98,9 +98,9 @@ constexpr int64_t kSizes[][3] = {{1, 1, 1},
                                  {1153, 70, 30},
                                  {30, 1025, 520},
                                  // The rest are done in wide blocks (wide_blocks.h) where the machine can.
-                                 {300, 432, 264},
+                                 {140, 520, 470},
                                  {97, 1040, 340},
-                                 {1003, 259, 133},
+                                 {1003, 515, 67},
                                  {13, 2600, 1000}};
 
 TEST(BlockedGemm, HasThePlainProductsBitsInFloat) {

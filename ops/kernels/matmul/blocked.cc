@@ -302,7 +302,8 @@ void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activati
                                 {.row = rows.begin,
                                  .rows = rows.end - rows.begin,
                                  .column = columns.begin,
-                                 .columns = columns.end - columns.begin},
+                                 .columns = columns.end - columns.begin,
+                                 .most_rows = Grid::PartRows(call.m, grid.parts_down)},
                                 own);
           continue;
         }

@@ -358,13 +358,13 @@ bool AreFor(int64_t m, int64_t n, int64_t k) {
   return n >= kLeastColumns && k >= kLeastDepth && m >= kRows && m * n * k > kLeastProduct;
 }
 
-int64_t Floats(int64_t part_rows, int64_t k) {
-  return (EqualPart(part_rows, kBlockRows, kRowsPacked) + kColumns) * EqualPart(k, kPieceDepth, kBetweenAsks);
+int64_t Floats(int64_t most_rows, int64_t k) {
+  return (EqualPart(most_rows, kBlockRows, kRowsPacked) + kColumns) * EqualPart(k, kPieceDepth, kBetweenAsks);
 }
 
 void Multiply(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace) {
   SNUG_CHECK(CurrentIsa() == Isa::kAvx512);
-  const int64_t block_rows = EqualPart(part.rows, kBlockRows, kRowsPacked);
+  const int64_t block_rows = EqualPart(part.most_rows, kBlockRows, kRowsPacked);
   const int64_t depth = EqualPart(call.k, kPieceDepth, kBetweenAsks);
   const bool finished = call.bias == nullptr && activation == Activation::kIdentity;
   const int64_t end_row = part.row + part.rows, end_column = part.column + part.columns;

@@ -17,13 +17,15 @@ namespace snug::core::wide_blocks {
 // depend on the machine: each has room for either way.
 bool AreFor(int64_t m, int64_t n, int64_t k);
 
-// How many floats a thread needs for a part of c with so many rows.
-int64_t Floats(int64_t part_rows, int64_t k);
+// How many floats each thread needs where none has more rows of c than these.
+int64_t Floats(int64_t most_rows, int64_t k);
 
 // Computes rows [row, row + rows) and columns [column, column + columns) of c, on the caller's thread. Each element is
-// one chain of multiply-adds in the order of k.
+// one chain of multiply-adds in the order of k. Blocks are as large as `most_rows` says, which Floats() was given:
+// those of fewer rows, cut by themselves, may be larger.
 struct Part {
   int64_t row, rows, column, columns;
+  int64_t most_rows;
 };
 void Multiply(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace);
 

@@ -1,0 +1,40 @@
+// Parts of a product in wide blocks, as threads have them: their bits, and the workspace that they take.
+#include "ops/kernels/matmul/wide_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "ops/kit/isa.h"
+
+namespace snug::core {
+namespace {
+
+// Of 984 rows two threads have 480 and 504, and blocks of 504 rows, cut equally, have fewer than one of 480.
+TEST(WideBlocks, APartTakesNoMoreThanTheLargestOneNeeds) {
+  if (CurrentIsa() != Isa::kAvx512) GTEST_SKIP() << "SKIPPED: this processor has no AVX-512, or SNUG_ISA hides it";
+  constexpr int64_t kM = 984, kN = 512, kK = 72, kMost = 504;
+  ASSERT_TRUE(wide_blocks::AreFor(kM, kN, kK));
+  std::vector<float> a(kM * kK), b(kK * kN), whole(kM * kN), parts(kM * kN, NAN);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 7 % 31) / 31 - 0.5F;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 5 % 37) / 37 - 0.5F;
+  GemmCall<float> call{.m = kM, .n = kN, .k = kK, .a = {a.data(), kK, 1}, .b = {b.data(), kN, 1}, .c = whole.data()};
+  Gemm<float>(1, call);
+  call.c = parts.data();
+  const auto needed = static_cast<size_t>(wide_blocks::Floats(kMost, kK));
+  for (const auto& [row, rows] : {std::pair<int64_t, int64_t>(0, 480), {480, 504}}) {
+    std::vector<float> workspace(2 * needed, -1.0F);
+    wide_blocks::Multiply(call, Activation::kIdentity,
+                          {.row = row, .rows = rows, .column = 0, .columns = kN, .most_rows = kMost}, workspace.data());
+    for (size_t i = needed; i < workspace.size(); ++i) {
+      ASSERT_EQ(workspace[i], -1.0F) << rows << " rows write float " << i << " of " << needed;
+    }
+  }
+  EXPECT_EQ(std::memcmp(parts.data(), whole.data(), whole.size() * sizeof(float)), 0);
+}
+
+}  // namespace
+}  // namespace snug::core

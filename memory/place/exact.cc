@@ -16,12 +16,11 @@ constexpr int64_t kMovesShare = 20;          // 1 / kMovesShare of the work is l
                                              // nothing
 constexpr int64_t kFirstBudget = 2'000'000;  // an attempt gets at least this much work,
 constexpr int64_t kDives = 8;                // and enough to place every item this often
-constexpr int kRoundsPerDoubling = 3;        // the budget doubles after so many rounds
+constexpr int kRoundsPerDoubling = 3;        // the budget doubles after so many misses of the bound
 constexpr double kNoise[] = {0, 0.1, 0.3, 0.6};   // indexed by round
 constexpr int64_t kMaxPairsOfExact = 40'000'000;  // with more pairs there is no room for them
-constexpr int kRungs = 3;                         // a round tries so many capacities above the bound
-constexpr int kStyles = 2 * kPreferences;         // a round tries so many styles at the bound itself
-constexpr int kStylesPerRung = 2;
+constexpr int kStyles = 2 * kPreferences;         // every capacity is tried in so many styles
+constexpr int64_t kNarrow = 256;                  // 1 / kNarrow of the bound is hardly anything
 
 // An attempt: all that decides how it ends, and how it ended.
 struct PlacementAttempt {
@@ -58,9 +57,13 @@ class PartSearch {
   // Makes one round of attempts. Returns the work that it took, 0 if there is nothing to try.
   int64_t Round(int64_t work_left) {
     if (conflicts_ == nullptr || dive_ * kDives > work_left) return 0;
-    std::vector<PlacementAttempt> attempts = Plan();
+    Goal& goal = NextGoal();
+    std::vector<PlacementAttempt> attempts;
+    for (int i = 0; i < kStyles; ++i) {
+      attempts.push_back({.capacity = goal.capacity, .style = Style(i, goal.rounds)});
+    }
     // The work of a round is dealt out before it begins, so that the result does not depend on threads.
-    const int64_t budget = std::min(work_left, std::max(kFirstBudget, kDives * dive_) << (round_ / kRoundsPerDoubling));
+    const int64_t budget = std::min(work_left, std::max(kFirstBudget, kDives * dive_) << goal.doublings);
     const auto affordable = static_cast<size_t>(work_left / budget);
     if (attempts.size() > affordable) attempts.resize(affordable);
     const int winner =
@@ -83,44 +86,51 @@ class PartSearch {
         progress_->RaiseBound(part_, instance_.base + attempt.capacity + step_);
       }
     }
-    ++round_;
+    if (static_cast<size_t>(winner) == attempts.size()) {
+      goal.missed = goal.capacity;
+      ++goal.misses;
+    }
+    goal.work += work;
+    ++goal.rounds;
     return std::max<int64_t>(work, 1);
   }
 
  private:
-  SearchStyle Style(int index) const {
+  // What rounds try to reach, and what it has taken. A round misses where it neither finds a plan nor shows that there
+  // is none: only then does it spend its budget, so only then may the next ones grow.
+  struct Goal {
+    int64_t capacity = 0;
+    int64_t missed = 0;  // the capacity that was missed last; 0: none
+    int64_t work = 0;
+    int rounds = 0, misses = 0;
+    int doublings = 0;  // of the budget
+  };
+
+  static SearchStyle Style(int index, int round) {
     // Neighbours in this list differ as much as they can.
     constexpr ItemPreference kOrder[] = {ItemPreference::kLargest, ItemPreference::kLongest, ItemPreference::kArea,
                                          ItemPreference::kLoad};
     return {.preference = kOrder[index % kPreferences],
             .learn = (index + index / kPreferences) % 2 != 0,
-            .noise = kNoise[round_ % std::size(kNoise)],
-            .seed = static_cast<uint64_t>(round_)};
+            .noise = kNoise[round % static_cast<int>(std::size(kNoise))],
+            .seed = static_cast<uint64_t>(round)};
   }
 
-  // Lists capacities from the smallest on: the tighter the capacity, the more the search can infer.
-  std::vector<PlacementAttempt> Plan() const {
-    const int64_t base = instance_.base;
-    const int64_t least = progress_->bound(part_) - base;
-    std::vector<PlacementAttempt> attempts;
-    if (options_.capacity > 0) {
-      const int64_t capacity = std::max(least, options_.capacity - base);
-      for (int i = 0; i < kStyles; ++i) attempts.push_back({.capacity = capacity, .style = Style(i)});
-      return attempts;
+  // Half of the work goes to the bound: the tighter the capacity, the more the search can infer. The other half goes to
+  // the middle between what was missed and the best total; where hardly anything lies between these, it begins anew.
+  Goal& NextGoal() {
+    const int64_t least = progress_->bound(part_) - instance_.base;
+    at_bound_.capacity = options_.capacity > 0 ? std::max(least, options_.capacity - instance_.base) : least;
+    at_bound_.doublings = at_bound_.misses / kRoundsPerDoubling;
+    if (options_.capacity > 0 || at_bound_.work <= between_.work) return at_bound_;
+    const int64_t most = progress_->total(part_) - instance_.base - step_;  // the largest that would improve
+    if (between_.missed >= least && most - between_.missed <= least / kNarrow) {
+      between_.missed = 0;
+      ++between_.doublings;
     }
-    for (int i = 0; i < kStyles; ++i) attempts.push_back({.capacity = least, .style = Style(i)});
-    const int64_t steps = (progress_->total(part_) - base - least) / step_ - 1;  // from the bound to the largest total
-                                                                                 // that would improve
-    int64_t before = 0;
-    for (int rung = 1; rung <= kRungs; ++rung) {
-      const int64_t step = steps * rung / kRungs;
-      if (step <= before) continue;
-      for (int i = 0; i < kStylesPerRung; ++i) {
-        attempts.push_back({.capacity = least + step * step_, .style = Style(kStylesPerRung * (rung + round_) + i)});
-      }
-      before = step;
-    }
-    return attempts;
+    const int64_t from = std::max(between_.missed, least);
+    between_.capacity = from + (most - from + step_) / 2 / step_ * step_;
+    return between_;
   }
 
   const size_t part_;
@@ -130,7 +140,7 @@ class PartSearch {
   std::shared_ptr<const Conflicts> conflicts_;  // null: there are too many to search
   int64_t step_ = 0;                            // every total is a multiple of it
   int64_t dive_ = 0;                            // roughly the work of placing every item once
-  int round_ = 0;
+  Goal at_bound_, between_;
 };
 
 }  // namespace

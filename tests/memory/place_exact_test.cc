@@ -80,8 +80,14 @@ Problem SmallProblemOfAnyKind(uint32_t seed) {
   return problem;
 }
 
-void ExpectOptimal(uint32_t seed) {
-  const Problem problem = SmallProblemOfAnyKind(seed);
+// Sizes of millions of bytes without a common divisor: between the bound and the optimum lie millions of totals.
+Problem SmallProblemOfLargeSizes(uint32_t seed) {
+  Problem problem = SmallProblemOfAnyKind(seed);
+  for (Buffer& b : problem.buffers) b.size_bytes = b.size_bytes * 1'000'003 - static_cast<int64_t>(++seed * 7919 % 50);
+  return problem;
+}
+
+void ExpectOptimal(const Problem& problem, uint32_t seed) {
   const absl::StatusOr<Placement> placement = PlaceExact(problem, {});
   ASSERT_TRUE(placement.ok());
   ASSERT_TRUE(Verify(problem, placement->plan).ok()) << seed << ": " << Verify(problem, placement->plan);
@@ -91,12 +97,39 @@ void ExpectOptimal(uint32_t seed) {
 }
 
 TEST(PlaceExact, EqualsBruteForce) {
-  for (uint32_t seed = 0; seed < 20000 && !HasFatalFailure(); ++seed) ExpectOptimal(seed);
+  for (uint32_t seed = 0; seed < 20000 && !HasFatalFailure(); ++seed) ExpectOptimal(SmallProblemOfAnyKind(seed), seed);
+}
+
+TEST(PlaceExact, EqualsBruteForceWithLargeSizes) {
+  for (uint32_t seed = 0; seed < 5000 && !HasFatalFailure(); ++seed) {
+    ExpectOptimal(SmallProblemOfLargeSizes(seed), seed);
+  }
+}
+
+// Its load is 4 million bytes, its optimum 5: whatever is proven along the way, it must be found at once.
+TEST(PlaceExact, AnOptimumFarAboveTheLoad) {
+  constexpr struct {
+    int32_t first, last;
+    int64_t size;
+  } kBuffers[] = {{1, 6, 999957}, {7, 7, 2000001}, {0, 3, 2000003}, {5, 5, 1999960}, {6, 7, 1999980},
+                  {4, 6, 999975}, {4, 4, 999964},  {0, 0, 1999958}, {2, 4, 999995},  {1, 1, 999962}};
+  Problem problem;
+  for (const auto& b : kBuffers) {
+    problem.buffers.push_back({.size_bytes = b.size, .alignment = 1, .first = b.first, .last = b.last});
+  }
+  ASSERT_LE(LowerBound(problem), 4'000'000);
+  const absl::StatusOr<Placement> placement = PlaceExact(problem, {});
+  ASSERT_TRUE(placement.ok());
+  EXPECT_TRUE(placement->report.proven);
+  EXPECT_EQ(placement->plan.arena_bytes, 4'999'907);
+  EXPECT_LE(placement->report.work, 1'000'000);
 }
 
 TEST(CampaignPlaceExact, EqualsBruteForceAMillionTimes) {
   if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "set SNUG_CAMPAIGN to run it";
-  for (uint32_t seed = 20000; seed < 1'020'000 && !HasFatalFailure(); ++seed) ExpectOptimal(seed);
+  for (uint32_t seed = 20000; seed < 1'020'000 && !HasFatalFailure(); ++seed) {
+    ExpectOptimal(SmallProblemOfAnyKind(seed), seed);
+  }
 }
 
 TEST(PlaceExact, SmallCases) {

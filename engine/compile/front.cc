@@ -166,9 +166,6 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
     SNUG_RETURN_IF_ERROR(Observe(options, "13_normal_form", graph));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, ForwardPasses(), 20, options));
-  if (options.device.kind == Device::Kind::kCuda) {
-    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CudaForwardPasses(), 25, options));
-  }
   if (!options.training) return front;
   const bool written = &optimizer == &network.optimizer();
   const OptionPlaces places = written ? OptionPlaces::InFile(locations) : OptionPlaces();

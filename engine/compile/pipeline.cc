@@ -106,7 +106,6 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : LoopPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CellPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
-  for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : SequencePasses()) names.emplace_back(pass.name);
   for (const Pass& pass : GradientPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);

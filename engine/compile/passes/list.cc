@@ -29,12 +29,6 @@ absl::Span<const Pass> CellPasses() {
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
       {"fuse_cross_entropy", "log_softmax + nll_loss -> softmax_cross_entropy", FuseCrossEntropy},
-  };
-  return kPasses;
-}
-
-absl::Span<const Pass> CudaForwardPasses() {
-  static constexpr Pass kPasses[] = {
       {"pack_attention", "split + attention -> packed_attention, which reads q, k and v where they are", PackAttention},
   };
   return kPasses;

@@ -20,8 +20,9 @@ namespace snug::core {
 
 // What a kernel may do with its numbers beyond what everybody expects.
 struct KernelLicence {
-  bool tf32 = false;  // may round float32 factors to 10 bits of mantissa, for tensor cores
-  bool fast = false;  // may add in another sequence each time, which gives other bits
+  bool tf32 = false;            // may round float32 factors to 10 bits of mantissa, for tensor cores
+  bool fast = false;            // may add in another sequence each time, which gives other bits
+  bool split_products = false;  // may compute float32 products piece by piece (ops/kernels/matmul/split_gemm.h)
 };
 
 class PrepareContext {

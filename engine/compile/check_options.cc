@@ -32,7 +32,8 @@ absl::Status CheckForTheProcessor(const CompileOptions& options) {
                                                       {options.recompute_sweeps, "recompute-sweeps"},
                                                       {options.gradients_from_outputs, "gradients-from-outputs"},
                                                       {options.loss_in_blocks, "loss-in-blocks"},
-                                                      {options.half_byte_indices, "half-byte-indices"}};
+                                                      {options.half_byte_indices, "half-byte-indices"},
+                                                      {options.split_products, "split-products"}};
   for (const auto& [said, name] : asked) {
     if (!said) continue;
     return absl::InvalidArgumentError(

@@ -153,7 +153,8 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .recompute_sweeps = settings.recompute_sweeps,
       .gradients_from_outputs = settings.gradients_from_outputs,
       .loss_in_blocks = settings.loss_in_blocks,
-      .half_byte_indices = settings.half_byte_indices};
+      .half_byte_indices = settings.half_byte_indices,
+      .split_products = settings.split_products};
   options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
   std::string why = LeaveOutFusionWithoutCompiler(options);
   if (without_fusion != nullptr) *without_fusion = std::move(why);

@@ -30,7 +30,7 @@ struct CompileSettings {
   std::string stash_limit;  // a size, as of memory_limit; empty: none
   bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false, keep_derived = false;
   bool update_as_made = false, recompute_sweeps = false, gradients_from_outputs = false, loss_in_blocks = false;
-  bool half_byte_indices = false;
+  bool half_byte_indices = false, split_products = false;
   std::vector<std::string> disabled_passes;
   std::vector<std::string> sparse_tables;  // patterns; see SparseTables
   std::vector<std::string> only;

@@ -1,5 +1,6 @@
 #include "engine/compile/pipeline.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -197,11 +198,16 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                              .plain_kernels = options.plain_kernels,
                              .fast = options.fast,
                              .tf32 = options.tf32,
+                             .split_products = options.split_products,
                              .keep_derived = options.keep_derived};
   RoundReads reads;
   for (const VariableId id : front.read_by_rounds) reads.values.insert(graph.variable(id).value);
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernelsOfRounds(graph, registry, choose, reads));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
+  if (options.split_products &&
+      absl::c_none_of(compiled.kernels, [](const KernelChoice& choice) { return choice.choice == "split"; })) {
+    compiled.in_vain.emplace_back("split-products");
+  }
   if (options.keep_derived) {
     Derive(compiled);
     SNUG_RETURN_IF_ERROR(Observe(options, "71_keep_derived", graph));

@@ -89,6 +89,9 @@ struct CompileOptions {
   bool loss_in_blocks = false;
   // In training on the CPU: max pooling keeps its indices two to a byte (passes/half_byte_indices.cc).
   bool half_byte_indices = false;
+  // On CPUs with AMX: large float32 products are sums of products of bfloat16 pieces
+  // (ops/kernels/matmul/split_gemm.h).
+  bool split_products = false;
   // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
   // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;

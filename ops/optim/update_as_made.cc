@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "ops/kernels/copy/gather_rows.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/gemm.h"
+#include "ops/kernels/matmul/split_gemm.h"
 #include "ops/kernels/update/private_blocks.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/random_state.h"
@@ -101,9 +103,19 @@ absl::Status InferEmbedding(InferContext& c) {
   return c.CheckShape(kDy<kSlots>, dy);
 }
 
+// How blocks of a dense layer's gradient are made: all threads make one together, by chains of multiply-adds or in
+// pieces (split_gemm.h), or each makes its own.
+enum class Product : uint8_t { kOwn, kSplit, kPrivateBlocks };
+
+struct Way {
+  int64_t block_rows = 0, workspace_bytes = 0;
+  Product product = Product::kOwn;
+};
+
 // What the update reads of a block of rows, and of the last one, which may be shorter.
 struct UpdateTypes {
   NodeTypes block, last;
+  Product product;
 };
 
 // `rate` is the port of the learning rate.
@@ -118,10 +130,11 @@ NodeTypes TypesOfRows(const NodeTypes& types, int slots, int rate, int64_t rows)
   return of_rows;
 }
 
-UpdateTypes UpdateTypesOf(const NodeTypes& types, int slots, int rate, int64_t block) {
+UpdateTypes UpdateTypesOf(const NodeTypes& types, int slots, int rate, const Way& way) {
+  const int64_t block = way.block_rows;
   const int64_t all = types.input(0).shape[0];
   const int64_t last = all % block == 0 ? std::min(all, block) : all % block;
-  return {TypesOfRows(types, slots, rate, block), TypesOfRows(types, slots, rate, last)};
+  return {TypesOfRows(types, slots, rate, block), TypesOfRows(types, slots, rate, last), way.product};
 }
 
 // Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient.
@@ -224,32 +237,44 @@ absl::Status UpdateInPrivateBlocks(const KernelContext& k, const KernelFn& updat
 
 absl::Status DenseOwn(const KernelContext& k, const KernelFn& update, int slots) {
   SNUG_RETURN_IF_ERROR(CheckListed(k, slots));
-  if (MadeInPrivateBlocks(k.types(), slots, k.threads())) return UpdateInPrivateBlocks(k, update, slots);
+  const Product product = k.prepared<UpdateTypes>().product;
+  if (product == Product::kPrivateBlocks) return UpdateInPrivateBlocks(k, update, slots);
   char* const behind = k.workspace<char>() + BlockBytes(k.input_type(0), k.input_type(slots + 2).dtype);
   const auto run = [&](auto zero) {
     using T = decltype(zero);
     return ForEachBlock(k, update, slots, slots + 5, [&](int64_t first, int64_t rows, void* block) {
-      BlockedGemm(k.threads(), BlockCall<T>(k, slots, first, rows, block), Activation::kIdentity, behind);
+      const GemmCall<T> call = BlockCall<T>(k, slots, first, rows, block);
+      if constexpr (std::is_same_v<T, float>) {
+        if (product == Product::kSplit) {
+          SplitGemm(k.threads(), call, Activation::kIdentity, behind);
+          return AddListed<T>(k, slots, k.threads(), first, rows, block);
+        }
+      }
+      BlockedGemm(k.threads(), call, Activation::kIdentity, behind);
       AddListed<T>(k, slots, k.threads(), first, rows, block);
     });
   };
   return k.input_type(slots + 2).dtype == DType::kBFloat16 ? run(BFloat16()) : run(0.0F);
 }
 
-absl::Status PrepareDenseOwn(PrepareContext& c, int slots) {
-  if (MadeInPrivateBlocks(c.types(), slots, c.threads())) {
-    c.SetWorkspaceBytes(PrivateBlocksOf(c.types(), slots, c.threads()).workspace_bytes());
-    return absl::OkStatus();
-  }
-  const ValueType& parameter = c.types().input(0);
-  const ValueType& dy = c.types().input(slots + 2);
+Way WayOfDenseOwn(const PrepareContext& c, int slots) {
+  const NodeTypes& types = c.types();
+  const ValueType& parameter = types.input(0);
+  const ValueType& dy = types.input(slots + 2);
+  const int64_t width = parameter.shape[1];
   const int64_t rows = BlockRows(parameter, dy.dtype);
   const int64_t depth = dy.num_elements() / std::max<int64_t>(1, parameter.shape[0]);
-  const int64_t product = dy.dtype == DType::kBFloat16
-                              ? BlockedGemmWorkspaceBytes<BFloat16>(c.threads(), rows, parameter.shape[1], depth)
-                              : BlockedGemmWorkspaceBytes<float>(c.threads(), rows, parameter.shape[1], depth);
-  c.SetWorkspaceBytes(BlockBytes(parameter, dy.dtype) + product);
-  return absl::OkStatus();
+  const int64_t block = BlockBytes(parameter, dy.dtype);
+  const bool narrow = dy.dtype == DType::kBFloat16;
+  if (c.licence().split_products && MachineSplitsProducts() && !narrow && SplittingPays(rows, width, depth)) {
+    return {rows, block + SplitGemmWorkspaceBytes(c.threads(), rows, width, depth), Product::kSplit};
+  }
+  if (MadeInPrivateBlocks(types, slots, c.threads())) {
+    const PrivateBlocks blocks = PrivateBlocksOf(types, slots, c.threads());
+    return {blocks.block_rows(), blocks.workspace_bytes(), Product::kPrivateBlocks};
+  }
+  return {rows, block + (narrow ? BlockedGemmWorkspaceBytes<BFloat16>(c.threads(), rows, width, depth)
+                                : BlockedGemmWorkspaceBytes<float>(c.threads(), rows, width, depth))};
 }
 
 absl::Status EmbeddingPlain(const KernelContext& k, const KernelFn& update, int slots) {
@@ -263,12 +288,12 @@ absl::Status EmbeddingPlain(const KernelContext& k, const KernelFn& update, int 
   });
 }
 
-absl::Status PrepareEmbedding(PrepareContext& c, int slots) {
+Way WayOfEmbedding(const PrepareContext& c, int slots) {
   const ValueType& parameter = c.types().input(0);
+  const DType gradient = c.types().input(slots + 2).dtype;
   const int64_t ids = c.types().input(slots + 1).num_elements();
-  c.SetWorkspaceBytes(BlockBytes(parameter, c.types().input(slots + 2).dtype) +
-                      (parameter.shape[0] + 1 + ids) * static_cast<int64_t>(sizeof(int64_t)));
-  return absl::OkStatus();
+  return {BlockRows(parameter, gradient),
+          BlockBytes(parameter, gradient) + (parameter.shape[0] + 1 + ids) * static_cast<int64_t>(sizeof(int64_t))};
 }
 
 template <int kSlots>
@@ -401,34 +426,24 @@ OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc,
 }
 
 using RunFn = absl::Status (*)(const KernelContext&, const KernelFn&, int);
-using PrepareForFn = absl::Status (*)(PrepareContext&, int);
+using WayFn = Way (*)(const PrepareContext&, int slots);
 
-using RowsFn = int64_t (*)(const NodeTypes&, int slots, int threads);
-
-int64_t CommonRows(const NodeTypes& types, int slots, int /*threads*/) {
-  return BlockRows(types.input(0), types.input(slots + 2).dtype);
-}
-
-int64_t OwnRows(const NodeTypes& types, int slots, int threads) {
-  if (!MadeInPrivateBlocks(types, slots, threads)) return CommonRows(types, slots, threads);
-  return PrivateBlocksOf(types, slots, threads).block_rows();
-}
-
-KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, int rate, RowsFn rows, PrepareForFn prepare,
-                RunFn run) {
+KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, int rate, WayFn way_of, RunFn run) {
   return {.name = name,
           .prepare =
               [=](PrepareContext& c) {
-                c.SetKernel(std::make_shared<UpdateTypes>(
-                    UpdateTypesOf(c.types(), slots, rate, rows(c.types(), slots, c.threads()))));
-                return prepare(c, slots);
+                const Way way = way_of(c, slots);
+                c.SetKernel(std::make_shared<UpdateTypes>(UpdateTypesOf(c.types(), slots, rate, way)));
+                c.SetWorkspaceBytes(way.workspace_bytes);
+                if (way.product == Product::kSplit) c.SetVariant("split");
+                return absl::OkStatus();
               },
           .run = [=, update_rows = update.plain()->run](const KernelContext& k) { return run(k, update_rows, slots); }};
 }
 
-absl::Status PrepareDensePlain(PrepareContext& c, int slots) {
-  c.SetWorkspaceBytes(BlockBytes(c.types().input(0), c.types().input(slots + 2).dtype));
-  return absl::OkStatus();
+Way WayOfDensePlain(const PrepareContext& c, int slots) {
+  const DType gradient = c.types().input(slots + 2).dtype;
+  return {BlockRows(c.types().input(0), gradient), BlockBytes(c.types().input(0), gradient)};
 }
 
 template <int kSlots, bool kCounts>
@@ -438,8 +453,8 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
   dense.infer = InferDense<kSlots, kCounts>;
   dense.cost = DenseCost<kSlots>;
   constexpr int kRate = kListed<kSlots> + 2;
-  dense.kernels = {RowOf("own", update, kSlots, kRate, OwnRows, PrepareDenseOwn, DenseOwn),
-                   RowOf("plain", update, kSlots, kRate, CommonRows, PrepareDensePlain, DensePlain)};
+  dense.kernels = {RowOf("own", update, kSlots, kRate, WayOfDenseOwn, DenseOwn),
+                   RowOf("plain", update, kSlots, kRate, WayOfDensePlain, DensePlain)};
   dense.kernels[0].serves = NotInDouble;
   dense.samples = DenseSamples<kSlots, kCounts>;
   ops->push_back(std::move(dense));
@@ -450,7 +465,7 @@ void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view
     return input == kSource<kSlots> ? types.input(0).shape[0] : 0;
   };
   embedding.cost = EmbeddingCost<kSlots>;
-  embedding.kernels = {RowOf("plain", update, kSlots, kDy<kSlots> + 1, CommonRows, PrepareEmbedding, EmbeddingPlain)};
+  embedding.kernels = {RowOf("plain", update, kSlots, kDy<kSlots> + 1, WayOfEmbedding, EmbeddingPlain)};
   embedding.samples = EmbeddingSamples<kSlots, kCounts>;
   ops->push_back(std::move(embedding));
 }

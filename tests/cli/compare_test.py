@@ -67,7 +67,7 @@ class CompareTest(Comparing):
         plain = self.train("plain", "--precision=bfloat16")
         flags = {"stochastic-rounding": "true", "memory": "none", "loops": "rolled", "recompute-rounds": "2",
                  "update-as-made": "true", "recompute-sweeps": "true", "gradients-from-outputs": "true", "loss-in-blocks": "true",
-                 "half-byte-indices": "true", "streams": "2",
+                 "half-byte-indices": "true", "split-products": "true", "streams": "2",
                  "plain-kernels": "true", "memory-limit": "1GB", "engine": "serial"}
         other = self.train("other", "--precision=bfloat16", *(f"--{name}={value}" for name, value in flags.items()))
         document = json.loads(self.run_snug("compare", plain, other, "--json", f"--html={self.folder / 'c.html'}").stdout)

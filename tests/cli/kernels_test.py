@@ -36,6 +36,20 @@ class KernelsTest(SnugTest):
                 self.assertEqual(done.stderr, "")
         self.assertEqual(self.json("step", "models/lenet.pbtxt", "--batch=4", "--steps=1")["fallbacks"], 0)
 
+    def test_products_in_pieces_train_alike_and_are_told(self):
+        step = ("step", "models/mlp_big.pbtxt", "--batch=128", "--steps=4", "--threads=2")
+        whole, split = self.json(*step), self.json(*step, "--split-products")
+        for a, b in zip(whole["losses"], split["losses"]):
+            self.assertAlmostEqual(a, b, delta=1e-4)
+        one = self.json(*step[:-1], "--threads=1", "--split-products")
+        self.assertEqual(one["losses"], split["losses"])
+        in_vain = "--split-products changes nothing"
+        plan = ("plan", "models/mlp_big.pbtxt", "--split-products")
+        self.assertIn(in_vain, self.run_snug(*plan, "--batch=1").stdout)
+        self.assertIn(in_vain, self.run_snug(*plan, "--batch=128", environment={"SNUG_ISA": "avx512"}).stdout)
+        profile = self.run_snug(*step, "--split-products", "--profile").stdout
+        self.assertEqual("own split" in profile, in_vain not in self.run_snug(*plan, "--batch=128").stdout)
+
     def test_a_library_that_does_not_take_a_size_is_said_counted_and_dumped(self):
         if not self.has_onednn():
             self.skipTest("SKIPPED: a build without oneDNN")

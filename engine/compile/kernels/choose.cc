@@ -146,7 +146,7 @@ class Chooser {
 
   PrepareContext ContextFor(NodeId id, const NodeTypes& types, absl::string_view named) const {
     PrepareContext context(types, options_.threads, named, options_.device,
-                           {.tf32 = options_.tf32, .fast = options_.fast});
+                           {.tf32 = options_.tf32, .fast = options_.fast, .split_products = options_.split_products});
     for (int i = 0; i < types.num_inputs(); ++i) {
       if (IsKept(id, i)) context.SetKept(i);
     }

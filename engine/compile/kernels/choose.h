@@ -21,10 +21,11 @@ struct ChooseOptions {
   int threads = 1;
   const Tuning* tuning = nullptr;  // says which of the kernels that an op offers is used; null: each op's own choice
   bool list_choices = false;
-  bool plain_kernels = false;  // use the reference kernels everywhere; on CUDA our own, and none from a library
-  bool fast = false;           // on CUDA, libraries may add in a different sequence each time, which gives different
-                               // bits
-  bool tf32 = false;           // on CUDA, float32 products of libraries may round their factors to 10 bits of mantissa
+  bool plain_kernels = false;   // use the reference kernels everywhere; on CUDA our own, and none from a library
+  bool fast = false;            // on CUDA, libraries may add in a different sequence each time, which gives different
+                                // bits
+  bool tf32 = false;            // on CUDA, float32 products of libraries may round their factors to 10 bits of mantissa
+  bool split_products = false;  // on the CPU, large float32 products may be sums of products of bfloat16 pieces
   // Reordered weights are computed once (derive.h), so kernels may ask for what would not pay in every step.
   bool keep_derived = false;
 };

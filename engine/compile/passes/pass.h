@@ -21,11 +21,11 @@ struct Pass {
 
 // These are in the order in which they run: on the network whose loops are not unrolled yet, the first of them only if
 // no rounds are to be computed anew; on the forward graph before it is differentiated; on the graph with gradients, if
-// it is trained, before its loops are unrolled; on the graph with updates, too, then; on the graph of programs that keep
-// what follows from Variables; on the graph that is trained on the CPU; on every whole graph; on that one where the loss
-// is in blocks; where sweeps are done again; where gradients come from outputs; where indices are half bytes; where it
-// is trained on the CPU by other than plain kernels; where gradients are used as they are made; where the program keeps
-// what follows from Variables; and where it is compiled for CUDA.
+// it is trained, before its loops are unrolled; on the graph with updates, too, then; on the graph of programs that
+// keep what follows from Variables; on the graph that is trained on the CPU; on every whole graph; on that one where
+// the loss is in blocks; where sweeps are done again; where gradients come from outputs; where indices are half bytes;
+// where it is trained on the CPU by other than plain kernels; where gradients are used as they are made; where the
+// program keeps what follows from Variables; and where it is compiled for CUDA.
 absl::Span<const Pass> LoopPasses();
 absl::Span<const Pass> CellPasses();
 absl::Span<const Pass> ForwardPasses();

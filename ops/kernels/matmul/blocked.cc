@@ -8,6 +8,7 @@
 #include "engine/base/parallel.h"
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/finish.h"
+#include "ops/kernels/matmul/grid.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kernels/matmul/wide_blocks.h"
 
@@ -29,37 +30,12 @@ constexpr int64_t kPieceDepth = 256;
 // second-level cache has room. Strips of a have the rows of a register tile: 8, 6 or 4, which all divide these.
 constexpr int64_t kTaskRows = 24;
 constexpr int64_t kTaskColumns = 512;
-
-// How threads share c: in a grid, of which each takes one rectangle of rows and columns.
-struct Grid {
-  // The grid whose largest part takes the least time, as far as that follows from its size: what is multiplied, and
-  // what is packed.
-  Grid(int threads, int64_t m, int64_t n) {
-    constexpr int64_t kProductsPerPacked = 24;  // multiply-adds in the time of packing a number
-    int64_t least = std::numeric_limits<int64_t>::max();
-    for (int64_t down = 1; down <= threads; ++down) {
-      if (threads % down != 0) continue;
-      const int64_t across = threads / down;
-      const int64_t rows = PartRows(m, down), columns = PartColumns(n, across);
-      const int64_t cost = rows * columns + kProductsPerPacked * (rows + columns);
-      if (cost >= least) continue;
-      least = cost;
-      parts_down = down;
-      parts_across = across;
-    }
-  }
-
-  static int64_t PartRows(int64_t m, int64_t parts) { return Parts(Parts(m, kTaskRows), parts) * kTaskRows; }
-  static int64_t PartColumns(int64_t n, int64_t parts) { return Parts(Parts(n, kPanel<float>), parts) * kPanel<float>; }
-
-  int64_t parts() const { return parts_down * parts_across; }
-  int64_t parts_down = 1, parts_across = 1;
-};
+constexpr Grid::Units kUnits = {kTaskRows, kPanel<float>};
 
 // How a thread's part of a product is cut. Everything follows from the product's size and the number of threads.
 struct Cut {
   Cut(const Grid& grid, int64_t m, int64_t n, int64_t k, bool sums_apart)
-      : Cut(Grid::PartRows(m, grid.parts_down), Grid::PartColumns(n, grid.parts_across), k, sums_apart,
+      : Cut(grid.part_rows(), grid.part_columns(), k, sums_apart,
             m * n * k <= kSmallProduct ? kSmallBlock
             : sums_apart               ? kBlockWithSums
                                        : kUsualBlock) {}
@@ -233,14 +209,6 @@ SNUG_INLINE void MultiplyRound(IsaConstant<kIsa> isa, const Round<A, B, C>& r) {
   }
 }
 
-// The `part`-th of `parts` nearly equal runs of `size`, in whole units but for the last.
-struct Run {
-  Run(int64_t part, int64_t parts, int64_t size, int64_t unit)
-      : begin(Parts(size, unit) * part / parts * unit),
-        end(std::min(size, Parts(size, unit) * (part + 1) / parts * unit)) {}
-  int64_t begin, end;
-};
-
 // Computes a thread's part of c.
 template <Isa kIsa, class A, class B, class C>
 SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<A, B, C>& call, Activation activation,
@@ -274,27 +242,26 @@ SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<A, B, C>& ca
 template <class C>
 int64_t FloatsOfPart(const Grid& grid, const Cut& cut, int64_t m, int64_t n, int64_t k) {
   if (!std::is_same_v<C, float> || !wide_blocks::AreFor(m, n, k)) return cut.floats();
-  return std::max(cut.floats(), wide_blocks::Floats(Grid::PartRows(m, grid.parts_down), k));
+  return std::max(cut.floats(), wide_blocks::Floats(grid.part_rows(), k));
 }
 
 }  // namespace
 
 template <class C>
 int64_t BlockedGemmWorkspaceBytes(int threads, int64_t m, int64_t n, int64_t k) {
-  const Grid grid(threads, m, n);
+  const Grid grid(threads, m, n, kUnits);
   const Cut cut(grid, m, n, k, !std::is_same_v<C, float>);
   return grid.parts() * FloatsOfPart<C>(grid, cut, m, n, k) * static_cast<int64_t>(sizeof(float));
 }
 
 template <class A, class B, class C>
 void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activation, void* workspace) {
-  const Grid grid(threads, call.m, call.n);
+  const Grid grid(threads, call.m, call.n, kUnits);
   const Cut cut(grid, call.m, call.n, call.k, !std::is_same_v<C, float>);
   const int64_t of_part = FloatsOfPart<C>(grid, cut, call.m, call.n, call.k);
   ParallelFor(threads, grid.parts(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
-      const Run rows(part / grid.parts_across, grid.parts_down, call.m, kTaskRows);
-      const Run columns(part % grid.parts_across, grid.parts_across, call.n, kPanel<float>);
+      const Run rows = grid.RowsOf(part), columns = grid.ColumnsOf(part);
       float* const own = static_cast<float*>(workspace) + part * of_part;
       if constexpr (std::is_same_v<GemmCall<A, B, C>, GemmCall<float>>) {
         if (CurrentIsa() == Isa::kAvx512 && wide_blocks::AreFor(call.m, call.n, call.k)) {
@@ -303,7 +270,7 @@ void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activati
                                  .rows = rows.end - rows.begin,
                                  .column = columns.begin,
                                  .columns = columns.end - columns.begin,
-                                 .most_rows = Grid::PartRows(call.m, grid.parts_down)},
+                                 .most_rows = grid.part_rows()},
                                 own);
           continue;
         }

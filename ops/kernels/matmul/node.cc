@@ -10,6 +10,7 @@
 #include "ops/kernels/matmul/gemm.h"
 #include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/short_gemm.h"
+#include "ops/kernels/matmul/split_gemm.h"
 #include "ops/kernels/reduce/reduce.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/elementwise.h"
@@ -121,9 +122,28 @@ bool LeftToLibrary([[maybe_unused]] const NodeTypes& types, [[maybe_unused]] con
 #endif
 }
 
+constexpr absl::string_view kSplit = "split";  // a variant
+
+// What the own row's Prepare found.
+struct OwnProduct {
+  bool split = false;
+};
+
+bool IsSplit(const PrepareContext& c, const MatMulNode& node) {
+  return c.licence().split_products && !Narrow(c.types(), node).any() && MachineSplitsProducts() &&
+         SplittingPays(node.m, node.n, node.k);
+}
+
 absl::Status PrepareOwn(PrepareContext& c, const MatMulNode& node) {
   if (!c.choice().empty() && c.choice() != "own") {
     c.Decline(ByDesign("the tuning asks for another"));
+    return absl::OkStatus();
+  }
+  const bool split = IsSplit(c, node);
+  c.SetKernel(std::make_shared<const OwnProduct>(OwnProduct{split}));
+  if (split) {
+    c.SetVariant(std::string(kSplit));
+    c.SetWorkspaceBytes(SplitGemmWorkspaceBytes(c.threads(), node.m, node.n, node.k));
     return absl::OkStatus();
   }
   if (c.choice().empty() && LeftToLibrary(c.types(), node)) {
@@ -149,6 +169,10 @@ absl::Status PrepareOwn(PrepareContext& c, const MatMulNode& node) {
 }
 
 absl::Status RunOwn(const KernelContext& k, const MatMulNode& node) {
+  if (k.prepared<OwnProduct>().split) {
+    SplitGemm(k.threads(), CallOf<float>(k, node), node.activation, k.workspace<void>());
+    return absl::OkStatus();
+  }
   const Narrow narrow(k.types(), node);
   if (TakesShort(narrow, node)) {
     ShortGemm(k.threads(), CallOf<BFloat16, float, BFloat16>(k, node), node.activation, k.workspace<void>());
@@ -191,6 +215,10 @@ bool PacksOnTheWay(const MatMulNode& node) {
 }
 
 absl::Status PreparePanels(PrepareContext& c, const MatMulNode& node) {
+  if (IsSplit(c, node)) {
+    c.Decline(ByDesign("its pieces are packed in each product"));
+    return absl::OkStatus();
+  }
   if (IsPanels(c.types().input(node.b).layout)) return absl::OkStatus();
   if (!c.kept(node.b) && TooFewRowsToPack(c, node)) {
     c.Decline(ByDesign("of so few rows, packing the weight takes more than it saves"));

@@ -116,6 +116,7 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
   set_switch("stochastic-rounding", compile.stochastic_rounding.value_or(false));
   set_switch("tf32", compile.tf32);
   set_switch("fast", compile.fast);
+  set_switch("split-products", compile.split_products);
   set_switch("plain-kernels", compile.plain_kernels);
   set_switch("keep-inputs", compile.keep_inputs);
   set_switch("update-as-made", compile.update_as_made);

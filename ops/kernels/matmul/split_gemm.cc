@@ -23,6 +23,7 @@
 #endif
 
 namespace snug::core {
+namespace split_gemm {
 namespace {
 
 constexpr int64_t kRows = 32, kColumns = 32;  // of c, in the registers
@@ -58,12 +59,12 @@ struct Blocks {
 
 // ---- packing ----
 
-// Of 32 numbers, takes a piece of each off; `rest` is what remains. Returns the pieces of both halves, one after the
-// other.
+// 32 numbers, or what is left of them when pieces have been taken off.
 struct Numbers {
   __m512 low, high;
 };
 
+// Returns their next pieces, one after the other.
 SNUG_INLINE_AMX __m512i RoundBoth(const Numbers& x) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(x.high, x.low));
 }
@@ -375,10 +376,11 @@ bool Detect() {
 #endif
 
 }  // namespace
+}  // namespace split_gemm
 
 bool MachineSplitsProducts() {
 #if SNUG_SPLITS
-  static const bool splits = Detect();
+  static const bool splits = split_gemm::Detect();
   return splits;
 #else
   return false;
@@ -386,27 +388,28 @@ bool MachineSplitsProducts() {
 }
 
 bool SplittingPays(int64_t m, int64_t n, int64_t k) {
-  return m >= kLeastRows && n >= kLeastColumns && k >= kLeastDepth && m * n * k >= kLeastProduct;
+  return m >= split_gemm::kLeastRows && n >= split_gemm::kLeastColumns && k >= split_gemm::kLeastDepth &&
+         m * n * k >= split_gemm::kLeastProduct;
 }
 
 int64_t SplitGemmWorkspaceBytes(int threads, int64_t m, int64_t n, int64_t k) {
-  const Grid grid(threads, m, n, kUnits);
-  return grid.parts() * Blocks(grid, k).bytes();
+  const Grid grid(threads, m, n, split_gemm::kUnits);
+  return grid.parts() * split_gemm::Blocks(grid, k).bytes();
 }
 
 void SplitGemm([[maybe_unused]] int threads, [[maybe_unused]] const GemmCall<float>& call,
                [[maybe_unused]] Activation activation, [[maybe_unused]] void* workspace) {
   SNUG_CHECK(MachineSplitsProducts());
 #if SNUG_SPLITS
-  const Grid grid(threads, call.m, call.n, kUnits);
-  const Blocks blocks(grid, call.k);
+  const Grid grid(threads, call.m, call.n, split_gemm::kUnits);
+  const split_gemm::Blocks blocks(grid, call.k);
   ParallelFor(threads, grid.parts(), 1, [&](int64_t begin, int64_t end) {
-    BeginTiles();
+    split_gemm::BeginTiles();
     for (int64_t part = begin; part < end; ++part) {
-      MultiplyPart(call, activation, grid.RowsOf(part), grid.ColumnsOf(part), blocks,
-                   static_cast<char*>(workspace) + part * blocks.bytes());
+      split_gemm::MultiplyPart(call, activation, grid.RowsOf(part), grid.ColumnsOf(part), blocks,
+                               static_cast<char*>(workspace) + part * blocks.bytes());
     }
-    EndTiles();
+    split_gemm::EndTiles();
   });
 #endif
 }

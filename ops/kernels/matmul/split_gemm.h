@@ -1,6 +1,6 @@
 // Large products in float32 by AMX, which multiplies bfloat16. Each number is the sum of three pieces of bfloat16, of 8
 // bits each, that together have its 24; of the nine products of two numbers' pieces the six largest are added up in
-// float32, as the other three are below the last bit of the result. AMX does these six in less than half of the time
+// float32, as the other three are below the last bit of the result. AMX does these six in two thirds of the time
 // that float32's own multiply-adds take, and sums are no less exact (tests/ops/split_gemm_test.cc).
 //
 // Their last bits are others, though, and at the ends of float32's range there are less: infinity becomes NaN, and

@@ -35,16 +35,40 @@ std::map<std::string, Translation> AllTranslations() {
 }
 
 // The forward pass for one number of samples.
-absl::StatusOr<Graph> ForwardGraph(const proto::Network& network, const SourceMap& locations, int64_t batch) {
+struct Forward {
+  Graph graph;
+  // What loops and branches put out, in straight lines now, by the names that the network has for it.
+  std::map<std::string, ValueId> unrolled;
+
+  const std::string& NameOf(ValueId value) const {
+    for (const auto& [name, its_value] : unrolled) {
+      if (its_value == value) return name;
+    }
+    return graph.value(value).name;
+  }
+};
+absl::StatusOr<Forward> ForwardFor(const proto::Network& network, const SourceMap& locations, int64_t batch) {
   SNUG_ASSIGN_OR_RETURN(Imported imported,
                         Import(network, locations, OpRegistry::Builtin(), {.batch = batch, .training = false}));
-  if (HasControlFlow(imported.graph)) {
-    const OpRegistry& registry = OpRegistry::Builtin();
-    const ControlOptions options = {.training = false, .rule = LoopRule::kUnrolled};
-    SNUG_RETURN_IF_ERROR(NormalizeControlFlow(imported, registry, options).status());
-    SNUG_RETURN_IF_ERROR(UnrollLoops(imported.graph, registry).status());
+  Graph& graph = imported.graph;
+  if (!HasControlFlow(graph)) return Forward{std::move(graph), {}};
+  // Outputs follow where values are put in the place of others.
+  const size_t declared = graph.outputs.size();
+  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+    if (graph.node(id).subgraphs.empty()) continue;
+    for (const ValueId value : graph.node(id).outputs) graph.outputs.push_back({graph.value(value).name, value});
   }
-  return std::move(imported.graph);
+  const OpRegistry& registry = OpRegistry::Builtin();
+  const ControlOptions options = {.training = false, .rule = LoopRule::kUnrolled};
+  SNUG_RETURN_IF_ERROR(NormalizeControlFlow(imported, registry, options).status());
+  SNUG_RETURN_IF_ERROR(UnrollLoops(graph, registry).status());
+  Forward forward;
+  for (size_t i = declared; i < graph.outputs.size(); ++i) {
+    forward.unrolled.emplace(graph.outputs[i].name, graph.outputs[i].value);
+  }
+  graph.outputs.resize(declared);
+  forward.graph = std::move(graph);
+  return forward;
 }
 
 // Sizes that depend on the number of samples are found again by a factor that no other size has.
@@ -68,11 +92,12 @@ std::string LayerOf(const Graph& graph, ValueId value) {
 }
 
 // Goes back from a value that is one number to the first values that are more: what a loss or a metric reads.
-void CollectScores(const Graph& graph, ValueId value, std::vector<std::string>* names, std::set<int32_t>* seen) {
+void CollectScores(const Forward& forward, ValueId value, std::vector<std::string>* names, std::set<int32_t>* seen) {
+  const Graph& graph = forward.graph;
   if (!seen->insert(value.index).second) return;
   const NodeId producer = graph.value(value).producer;
   if (graph.type(value).shape.rank() > 0 || !producer.valid()) {
-    const std::string& name = graph.value(value).name;
+    const std::string& name = forward.NameOf(value);
     const bool computed = producer.valid();
     if (computed && std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
     return;
@@ -84,7 +109,7 @@ void CollectScores(const Graph& graph, ValueId value, std::vector<std::string>* 
       numbers.push_back(input);
   }
   if (!numbers.empty()) {  // a sum of losses
-    for (const ValueId number : numbers) CollectScores(graph, number, names, seen);
+    for (const ValueId number : numbers) CollectScores(forward, number, names, seen);
     return;
   }
   // Back through the nodes of this layer, by what each reads first.
@@ -94,18 +119,18 @@ void CollectScores(const Graph& graph, ValueId value, std::vector<std::string>* 
          !graph.node(graph.value(at).producer).inputs.empty()) {
     at = graph.node(graph.value(at).producer).inputs[0];
   }
-  CollectScores(graph, at, names, seen);
+  CollectScores(forward, at, names, seen);
 }
 
-std::vector<std::string> DefaultOutputs(const Graph& graph) {
+std::vector<std::string> DefaultOutputs(const Forward& forward) {
+  const Graph& graph = forward.graph;
   std::vector<std::string> names;
   std::set<int32_t> seen;
-  for (const ValueId objective : graph.objectives) CollectScores(graph, objective, &names, &seen);
+  for (const ValueId objective : graph.objectives) CollectScores(forward, objective, &names, &seen);
   for (const Output& output : graph.outputs) {
-    // What a loop puts out has the loop's name here alone.
     const bool computed = graph.value(output.value).producer.valid();
     if (graph.type(output.value).shape.rank() == 0 || !computed) {
-      CollectScores(graph, output.value, &names, &seen);
+      CollectScores(forward, output.value, &names, &seen);
     } else if (seen.insert(output.value.index).second) {
       names.push_back(output.name);
     }
@@ -113,14 +138,15 @@ std::vector<std::string> DefaultOutputs(const Graph& graph) {
   return names;
 }
 
-absl::StatusOr<std::vector<ValueId>> Wanted(const Graph& graph, const std::vector<std::string>& names) {
+absl::StatusOr<std::vector<ValueId>> Wanted(const Forward& forward, const std::vector<std::string>& names) {
   std::vector<ValueId> values;
   for (const std::string& name : names) {
     ValueId value;
-    for (const Output& output : graph.outputs) {
+    for (const Output& output : forward.graph.outputs) {
       if (output.name == name) value = output.value;
     }
-    if (!value.valid()) value = graph.FindValue(name);
+    if (const auto found = forward.unrolled.find(name); found != forward.unrolled.end()) value = found->second;
+    if (!value.valid()) value = forward.graph.FindValue(name);
     if (!value.valid()) {
       return absl::NotFoundError(absl::StrCat("--fetch=", name, ": the network has no value of that name"));
     }
@@ -207,22 +233,23 @@ absl::Status Listed(const std::string& file, const std::vector<std::string>& pro
 absl::StatusOr<std::vector<std::string>> ExportedOutputs(const proto::Network& network, const SourceMap& locations,
                                                          const ExportOptions& options) {
   if (!options.fetch.empty()) return options.fetch;
-  SNUG_ASSIGN_OR_RETURN(const Graph graph, ForwardGraph(network, locations, std::max<int64_t>(options.batch, 1)));
-  return DefaultOutputs(graph);
+  SNUG_ASSIGN_OR_RETURN(const Forward forward, ForwardFor(network, locations, std::max<int64_t>(options.batch, 1)));
+  return DefaultOutputs(forward);
 }
 
 absl::StatusOr<std::string> ExportModel(const proto::Network& network, const SourceMap& locations,
                                         const ExportOptions& options, const ContentOf& content) {
-  SNUG_ASSIGN_OR_RETURN(Graph graph, ForwardGraph(network, locations, std::max<int64_t>(options.batch, 1)));
+  SNUG_ASSIGN_OR_RETURN(Forward forward, ForwardFor(network, locations, std::max<int64_t>(options.batch, 1)));
   int64_t batch = 0;
   if (options.batch == 0) {
-    batch = BatchThatStandsOut(graph);
+    batch = BatchThatStandsOut(forward.graph);
     if (batch == 0)
       return absl::InvalidArgumentError("no number of samples can be told from the network's sizes: say --batch=N");
-    SNUG_ASSIGN_OR_RETURN(graph, ForwardGraph(network, locations, batch));
+    SNUG_ASSIGN_OR_RETURN(forward, ForwardFor(network, locations, batch));
   }
-  const std::vector<std::string> names = options.fetch.empty() ? DefaultOutputs(graph) : options.fetch;
-  SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, Wanted(graph, names));
+  const Graph& graph = forward.graph;
+  const std::vector<std::string> names = options.fetch.empty() ? DefaultOutputs(forward) : options.fetch;
+  SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, Wanted(forward, names));
   const Needed needed = NeededFor(graph, outputs);
 
   static const std::map<std::string, Translation>& translations =
@@ -238,8 +265,22 @@ absl::StatusOr<std::string> ExportModel(const proto::Network& network, const Sou
   model.add_opset_import()->set_version(kExportedOpset);
   model.mutable_opset_import(0)->set_domain("");
   model.mutable_graph()->set_name(network.name().empty() ? "network" : network.name());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const NodeId producer = graph.value(outputs[i]).producer;
+    if (std::find(needed.nodes.begin(), needed.nodes.end(), producer) == needed.nodes.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(names[i], ": is not computed"));
+    }
+    writer.Call(outputs[i], names[i]);
+  }
+  bool counted = false;
   for (const ValueId input : graph.inputs()) {
-    if (needed.values.count(input.index) > 0) writer.AddValueInfo(true, writer.NameOf(input), graph.type(input));
+    if (needed.values.count(input.index) == 0) continue;
+    const ValueType& type = graph.type(input);
+    writer.AddValueInfo(true, writer.NameOf(input), type);
+    if (!counted && type.shape.rank() > 0 && writer.OfBatch(type.shape[0])) {
+      writer.CountSamplesBy(input);
+      counted = true;
+    }
   }
   for (const Variable& variable : graph.variables()) {
     if (needed.values.count(variable.value.index) == 0) continue;
@@ -263,11 +304,7 @@ absl::StatusOr<std::string> ExportModel(const proto::Network& network, const Sou
     if (const absl::Status status = it->second(context); !status.ok()) problem(what, status);
   }
   if (!problems.empty()) return Listed(options.file, problems);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    writer.AddValueInfo(false, writer.NameOf(outputs[i]), graph.type(outputs[i]));
-    const bool is_node = graph.value(outputs[i]).producer.valid();
-    if (!is_node) return absl::InvalidArgumentError(absl::StrCat(names[i], ": is not computed"));
-  }
+  for (const ValueId output : outputs) writer.AddValueInfo(false, writer.NameOf(output), graph.type(output));
   if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return absl::InvalidArgumentError(absl::StrCat(options.file, ": 2 GiB or more, which an ONNX file cannot be"));
   }

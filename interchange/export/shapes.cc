@@ -100,12 +100,10 @@ absl::Status BroadcastTo(ExportContext& c) {
   for (int i = 0; i < to.rank(); ++i) {
     const int own = i - (to.rank() - from.rank());
     const bool stays = own >= 0 && from[own] == to[i];
-    if (!stays && c.OfBatch(to[i])) {
-      return absl::InvalidArgumentError("repeats as often as there are samples: say --batch=N");
-    }
     target.push_back(stays ? 1 : to[i]);
   }
-  return c.Finish("Expand", {c.in(0), c.List(target)});
+  SNUG_ASSIGN_OR_RETURN(const std::string sizes, c.SizesThere(target));
+  return c.Finish("Expand", {c.in(0), sizes});
 }
 
 absl::Status Tile(ExportContext& c) {
@@ -115,12 +113,9 @@ absl::Status Tile(ExportContext& c) {
 }
 
 absl::Status Fill(ExportContext& c) {
-  std::vector<int64_t> ones;
-  std::vector<int64_t> dims(c.out_shape().dims().begin(), c.out_shape().dims().end());
-  for (const int64_t dim : dims) {
-    if (c.OfBatch(dim)) return absl::InvalidArgumentError("makes numbers for each sample: say --batch=N");
-    ones.push_back(1);
-  }
+  const std::vector<int64_t> dims(c.out_shape().dims().begin(), c.out_shape().dims().end());
+  const std::vector<int64_t> ones(dims.size(), 1);
+  SNUG_ASSIGN_OR_RETURN(const std::string sizes, c.SizesThere(dims));
   const auto value = static_cast<float>(c.options<proto::Fill>().value());
   std::string number = c.writer().Floats(ones, {value});
   if (c.out_dtype() != DType::kFloat32) {
@@ -129,7 +124,7 @@ absl::Status Fill(ExportContext& c) {
                                                         : TensorProto::INT32;
     number = c.Add("Cast", {number}, {{"to", to}});
   }
-  return c.Finish("Expand", {number, c.List(dims)});
+  return c.Finish("Expand", {number, sizes});
 }
 
 absl::Status OneHot(ExportContext& c) {

@@ -3,6 +3,8 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <utility>
+
 #include "engine/base/status.h"
 #include "interchange/onnx.pb.h"
 
@@ -119,6 +121,32 @@ void GraphWriter::AddValueInfo(bool is_input, const std::string& name, const Val
   }
 }
 
+void GraphWriter::CountSamplesBy(ValueId input) { samples_ = input; }
+
+absl::StatusOr<std::string> GraphWriter::SizeBySamples(int64_t size) {
+  if (!samples_.valid()) {
+    return absl::InvalidArgumentError("depends on the number of samples, which no input tells: say --batch=N");
+  }
+  if (const auto found = sizes_.find(size); found != sizes_.end()) return found->second;
+  const int64_t own = source_.type(samples_).shape[0];
+  std::string name;
+  if (size == own) {
+    name = Unique("samples");
+    Add("Shape", {NameOf(samples_)}, {name}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+  } else {
+    SNUG_ASSIGN_OR_RETURN(name, SizeBySamples(own));
+    const auto times = [&](const char* op, int64_t factor) {
+      if (factor == 1) return;
+      const std::string before = name;
+      name = Unique("samples");
+      Add(op, {before, Ints({1}, {factor})}, {name});
+    };
+    times("Mul", size / batch_);
+    times("Div", own / batch_);
+  }
+  return sizes_[size] = name;
+}
+
 std::string ExportContext::Add(const std::string& op, const std::vector<std::string>& inputs,
                                const Attributes& attributes) {
   const std::string name = writer_.Unique(absl::StrCat(node_.name, "/", op));
@@ -150,6 +178,27 @@ absl::StatusOr<std::string> ExportContext::ReshapeTarget(const Shape& from, cons
     target.push_back(size);
   }
   return List(target);
+}
+
+absl::StatusOr<std::string> ExportContext::SizesThere(const std::vector<int64_t>& sizes) {
+  std::vector<std::string> parts;
+  std::vector<int64_t> fixed;
+  const auto finish_fixed = [&] {
+    if (!fixed.empty()) parts.push_back(List(fixed));
+    fixed.clear();
+  };
+  for (const int64_t size : sizes) {
+    if (!OfBatch(size)) {
+      fixed.push_back(size);
+      continue;
+    }
+    finish_fixed();
+    SNUG_ASSIGN_OR_RETURN(std::string part, writer_.SizeBySamples(size));
+    parts.push_back(std::move(part));
+  }
+  finish_fixed();
+  if (parts.empty()) return List({});
+  return parts.size() == 1 ? parts[0] : Add("Concat", parts, {{"axis", int64_t{0}}});
 }
 
 }  // namespace snug::core::onnx

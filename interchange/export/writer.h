@@ -36,9 +36,12 @@ class GraphWriter {
   proto::onnx::ModelProto& model() { return *model_; }
   const Graph& source() const { return source_; }
   int64_t batch() const { return batch_; }
+  // Whether a size depends on the number of samples.
+  bool OfBatch(int64_t size) const { return batch_ > 0 && size % batch_ == 0 && size > 0; }
 
-  // How a value of ours is called there.
+  // How a value of ours is called there: as here, unless it was called something else before.
   const std::string& NameOf(ValueId value);
+  void Call(ValueId value, const std::string& name) { names_.emplace(value.index, Unique(name)); }
   // Adds a node, named after its first output.
   void Add(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
            const Attributes& attributes = {});
@@ -47,6 +50,11 @@ class GraphWriter {
   std::string Ints(const std::vector<int64_t>& dims, const std::vector<int64_t>& values);
   void Initializer(const std::string& name, const std::vector<int64_t>& dims, DType dtype, absl::string_view bytes);
   void AddValueInfo(bool is_input, const std::string& name, const ValueType& type);
+  // Names the input whose axis 0 says how many samples a running model was given.
+  void CountSamplesBy(ValueId input);
+  // The name of a list of one number: `size`, which depends on the number of samples, as the running model has it.
+  // Fails if no input says how many there are.
+  absl::StatusOr<std::string> SizeBySamples(int64_t size);
   std::string Unique(const std::string& wanted);
 
  private:
@@ -58,6 +66,8 @@ class GraphWriter {
   std::unordered_map<int32_t, std::string> names_;
   std::map<std::string, int> taken_;
   std::map<std::string, std::string> constants_;  // content -> name
+  ValueId samples_;                               // the input of CountSamplesBy
+  std::map<int64_t, std::string> sizes_;          // size -> name
 };
 
 // A node of ours that is being translated.
@@ -91,8 +101,11 @@ class ExportContext {
   // The shape `to` as Reshape takes it for a value of shape `from`: 0 for an axis that stays, -1 for one that depends
   // on the number of samples. Fails if two do.
   absl::StatusOr<std::string> ReshapeTarget(const Shape& from, const Shape& to);
+  // A shape as Expand takes it: a constant, or put together by the running model where sizes depend on the number of
+  // samples.
+  absl::StatusOr<std::string> SizesThere(const std::vector<int64_t>& sizes);
   // Whether a size depends on the number of samples.
-  bool OfBatch(int64_t size) const { return writer_.batch() > 0 && size % writer_.batch() == 0 && size > 0; }
+  bool OfBatch(int64_t size) const { return writer_.OfBatch(size); }
 
  private:
   GraphWriter& writer_;

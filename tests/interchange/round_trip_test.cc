@@ -3,11 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <map>
 
 #include "engine/base/status.h"
+#include "engine/compile/import/import.h"
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/session.h"
 #include "interchange/export/export.h"
+#include "interchange/onnx.pb.h"
+#include "ops/registry.h"
 #include "proto/network.pb.h"
 #include "proto/text_loader.h"
 #include "tests/interchange/onnx_text.h"
@@ -110,6 +115,58 @@ TEST(ExportOnnx, TheScoresThatALossReadsAreTheOutputs) {
                               .status()
                               .message()),
               HasSubstr("--fetch=z: the network has no value of that name"));
+}
+
+TEST(ExportOnnx, EveryModelOfOursCanBe) {
+  constexpr int64_t kMostNumbers = 40'000'000;  // the larger ones are the campaign's, tests/interchange/peer
+  int exported = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::SourcePath("models"))) {
+    if (entry.path().extension() != ".pbtxt") continue;
+    const auto loaded = LoadNetworkFile(entry.path());
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    const auto imported = Import(loaded->network, loaded->source_map, OpRegistry::Builtin(), {.training = false});
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    std::map<std::string, int64_t> sizes;
+    int64_t numbers = 0;
+    for (const Variable& variable : imported->graph.variables()) {
+      sizes[variable.name] = variable.type.shape.num_elements();
+      numbers += sizes[variable.name];
+    }
+    if (numbers > kMostNumbers) continue;
+    const auto zeros = [&](const std::string& name) { return std::vector<float>(static_cast<size_t>(sizes.at(name))); };
+    const auto bytes = ExportModel(loaded->network, loaded->source_map, {}, zeros);
+    EXPECT_TRUE(bytes.ok()) << entry.path() << ": " << bytes.status();
+    ++exported;
+  }
+  EXPECT_GT(exported, 25);
+}
+
+TEST(ExportOnnx, WhatABranchPutsOutIsComputedUnderItsName) {
+  const std::string network = R"(
+    block { name: "as_is" input: "x" layer { name: "a" input: "$x" relu {} } }
+    block { name: "other" input: "x" layer { name: "b" input: "$x" tanh {} } }
+    input { name: "which" shape {} dtype: INT32 max_value: 1 }
+    input { name: "x" shape { dim: 3 } }
+    input { name: "y" shape { dim: 3 } }
+    layer { name: "f" input: "which" input: "x" branch { body: "as_is" body: "other" } }
+    layer { name: "loss" input: "f" input: "y" mean_squared_error {} }
+    objective: "loss"
+  )";
+  const auto loaded = LoadNetworkText(network, "net.pbtxt");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(ExportedOutputs(loaded->network, loaded->source_map, {}).value(), ElementsAre("f"));
+  for (const std::vector<std::string>& fetch : {std::vector<std::string>{}, std::vector<std::string>{"f"}}) {
+    const absl::StatusOr<std::string> bytes = Exported(network, {.fetch = fetch});
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    proto::onnx::ModelProto model;
+    ASSERT_TRUE(model.ParseFromString(*bytes));
+    ASSERT_EQ(model.graph().output_size(), 1);
+    EXPECT_EQ(model.graph().output(0).name(), "f");
+    ASSERT_GT(model.graph().node_size(), 0);
+    const auto& last = model.graph().node(model.graph().node_size() - 1);
+    EXPECT_THAT(last.output(), ElementsAre("f"));
+  }
+  EXPECT_THAT(std::string(Exported(network, {.fetch = {"x"}}).status().message()), HasSubstr("x: is not computed"));
 }
 
 }  // namespace

@@ -51,6 +51,11 @@ class Peers(unittest.TestCase):
     snug = peer = None
 
     def setUp(self):
+        self.use_another_folder()
+
+    def use_another_folder(self):
+        """Each network has one of its own, as a training does not go where another has been."""
+        self.doCleanups()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
@@ -239,6 +244,7 @@ class Peers(unittest.TestCase):
 
         for opset in range(11, 22):
             with self.subTest(opset=opset):
+                self.use_another_folder()
                 model, output = self.model_of_opset(opset)
                 file = self.folder / f"opset{opset}.onnx"
                 onnx.checker.check_model(model, full_check=True)
@@ -320,11 +326,13 @@ class Campaign(Peers):
                 if (name, dynamo) == ("gpt2", False):
                     continue  # that exporter has no aten::diff
                 with self.subTest(name, dynamo=dynamo):
+                    self.use_another_folder()
                     self.check_import(name, dynamo)
 
     def test_models_are_exported(self):
         for path in sorted((ROOT / "models").glob("*.pbtxt")):
             with self.subTest(path.name):
+                self.use_another_folder()
                 self.check_export(path, *self.statistics(path))
 
     def statistics(self, path):

@@ -7,6 +7,7 @@
 
 #include "engine/base/parallel.h"
 #include "ops/kernels/attention/attention.h"
+#include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
@@ -63,6 +64,7 @@ struct BackwardScratch {
         dk(scratch.Take(s.keys * PaddedWidth(s))),
         dv(scratch.Take(s.keys * PaddedWidth(s))),
         queries(scratch.Take(s.width * kQueries)),
+        outs(scratch.Take(s.width * kQueries)),
         douts(scratch.Take(s.width * kQueries)),
         query_panels(scratch.Take(kQueries * PaddedWidth(s))),
         dout_panels(scratch.Take(kQueries * PaddedWidth(s))),
@@ -74,7 +76,7 @@ struct BackwardScratch {
   float *keys, *values;               // [keys, width]
   float* key_panels;                  // panels of [keys, width]
   float *dk, *dv;                     // [keys, padded width]
-  float *queries, *douts;             // one panel of [width, queries]; queries are scaled
+  float *queries, *outs, *douts;      // one panel of [width, queries]; queries are scaled
   float *query_panels, *dout_panels;  // panels of [queries, width]; queries are scaled
   float* dq;                          // [queries, padded width]
   float *scores, *dscores;            // [keys in a block, queries]
@@ -93,6 +95,22 @@ SNUG_INLINE void StoreRows(int64_t rows, int64_t width, const float* from, int64
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t d = 0; d < width; ++d) to[i * to_row + d] = static_cast<T>(from[i * from_row + d]);
   }
+}
+
+// Packs rows [queries, width] into a panel [width][kQueries]: each query is a column.
+template <Isa kIsa, class T>
+SNUG_INLINE void PackQueries(IsaConstant<kIsa> /*isa*/, int64_t queries, int64_t width, const T* from, int64_t from_row,
+                             float* panel) {
+  constexpr int64_t kSide = kSquare<kIsa, float>;
+  int64_t i = 0;
+  for (; i + kSide <= queries; i += kSide) {
+    TransposeRows<kSide, kSide>(width, from + i * from_row, from_row, panel + i, kQueries);
+  }
+  for (; i < queries; ++i) {
+    for (int64_t d = 0; d < width; ++d) panel[d * kQueries + i] = static_cast<float>(from[i * from_row + d]);
+  }
+  for (int64_t d = 0; d < width && i < kQueries; ++d)
+    std::fill(panel + d * kQueries + i, panel + (d + 1) * kQueries, 0.0F);
 }
 
 SNUG_INLINE void Scale(float* x, int64_t n, float factor) {
@@ -175,7 +193,7 @@ SNUG_INLINE void ForwardGroup(IsaConstant<kIsa> isa, const AttentionSizes& s, co
   for (int64_t query = begin; query < end; query += kQueries) {
     const int64_t queries = std::min(kQueries, end - query);
     const int64_t qo = s.q.Offset(b, h, query);
-    PackPanel(s.width, queries, StridedMatrix<T>{call.q + qo, 1, s.q.row}, w.queries);
+    PackQueries(isa, queries, s.width, call.q + qo, s.q.row, w.queries);
     Scale(w.queries, s.width * kQueries, static_cast<float>(s.scale));
     Softmax softmax;
     softmax.Start();
@@ -219,8 +237,9 @@ SNUG_INLINE void BackwardHead(IsaConstant<kIsa> isa, const AttentionSizes& s, co
     const int64_t queries = std::min(kQueries, s.queries - query);
     const int64_t qo = s.q.Offset(b, h, query);
     const int64_t oo = s.out.Offset(b, h, query);
-    PackPanel(s.width, queries, StridedMatrix<T>{call.q + qo, 1, s.q.row}, w.queries);
-    PackPanel(s.width, queries, StridedMatrix<T>{call.dout + oo, 1, s.out.row}, w.douts);
+    PackQueries(isa, queries, s.width, call.q + qo, s.q.row, w.queries);
+    PackQueries(isa, queries, s.width, call.dout + oo, s.out.row, w.douts);
+    PackQueries(isa, queries, s.width, call.out + oo, s.out.row, w.outs);
     PackPanels(queries, s.width, StridedMatrix<T>{call.q + qo, s.q.row, 1}, w.query_panels);
     PackPanels(queries, s.width, StridedMatrix<T>{call.dout + oo, s.out.row, 1}, w.dout_panels);
     Scale(w.queries, s.width * kQueries, scale);
@@ -234,9 +253,10 @@ SNUG_INLINE void BackwardHead(IsaConstant<kIsa> isa, const AttentionSizes& s, co
       lse[i] = i < queries ? call.lse[(b * s.heads + h) * s.queries + query + i] : kNothing;
       if (lse[i] == kNothing) lse[i] = -kNothing;
       shared[i] = 0;
-      if (i >= queries) continue;
-      const T* out = call.out + oo + i * s.out.row;
-      for (int64_t d = 0; d < s.width; ++d) shared[i] += w.douts[d * kQueries + i] * static_cast<float>(out[d]);
+    }
+    for (int64_t d = 0; d < s.width; ++d) {
+      const float *dout = w.douts + d * kQueries, *out = w.outs + d * kQueries;
+      for (int64_t i = 0; i < kQueries; ++i) shared[i] += dout[i] * out[i];
     }
 
     const int64_t seen = s.KeysOf(query + queries - 1);

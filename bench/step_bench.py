@@ -14,7 +14,8 @@ With --forward inference is timed instead (batch norm by its running statistics)
     onnxruntime   what PyTorch exports, all optimisations on
 
 Every program takes its turn in every round; what is printed is the median over all steps of all rounds, and the most
-memory that each process had. --bf16 compares our bfloat16 with PyTorch's autocast. --isa pretends lesser processors, for
+memory that each process had. --bf16 compares our bfloat16 with PyTorch's autocast; --split adds our --split-products,
+whose sums are as exact as float32's. --isa pretends lesser processors, for
 all programs alike. Two runs at once, or a build beside, make the numbers worthless.
 """
 
@@ -152,6 +153,8 @@ def programs_of(*what):
         programs["snug bf16"] = Ours(*what, "--precision=bfloat16")
         programs["eager bf16"] = Peer(*what, "--bf16")
         programs["compiled bf16"] = Peer(*what, "--bf16", "--compile")
+    if args.split:
+        programs["snug split"] = Ours(*what, "--split-products")
     if args.floor:
         programs["floor"] = Floor(*what)
     return programs
@@ -179,6 +182,8 @@ def columns(args):
     if args.bf16:
         chosen += [time("snug bf16"), ratio("snug", "snug bf16"), ratio("eager bf16", "snug bf16"),
                    ratio("compiled bf16", "snug bf16")]
+    if args.split:
+        chosen += [time("snug split"), ratio("eager", "snug split"), ratio("compiled", "snug split")]
     if args.floor:
         chosen += [time("floor"), ratio("floor", "snug")]
     peers = ["eager", "compiled"]
@@ -223,6 +228,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--forward", action="store_true", help="inference, at batches of 1 and 16")
     parser.add_argument("--bf16", action="store_true", help="also bfloat16 beside autocast")
+    parser.add_argument("--split", action="store_true", help="also with --split-products, on a processor with AMX")
     parser.add_argument("--floor", action="store_true", help="also the floor")
     parser.add_argument("--snug", type=pathlib.Path, default=ROOT / "build/release/snug")
     parser.add_argument("--floor-program", type=pathlib.Path, default=ROOT / "build/release/bench/floor_bench")
@@ -239,8 +245,10 @@ def arguments():
             parser.error(f"--isa: expected some of {', '.join(had)}, which this machine has; found \"{isa}\"")
     if not args.python.exists():
         parser.error(f"no PyTorch in {args.python}: run tools/setup --bench, or name another --python")
-    if args.forward and (args.bf16 or args.floor):
-        parser.error("--forward goes with neither --bf16 nor --floor")
+    if args.forward and (args.bf16 or args.floor or args.split):
+        parser.error("--forward goes with none of --bf16, --split and --floor")
+    if args.split and args.isas != ["amx"]:
+        parser.error("--split needs AMX: say --isa=amx, on a processor that has it")
     batches = {name: (batch,) for name, batch in BATCHES.items()} | (FORWARD if args.forward else {})
     for name, batch in (pair.split("=") for pair in args.batches.split(",") if pair):
         batches[name] = tuple(map(int, batch.split("+")))

@@ -18,6 +18,9 @@ enum class Activation : uint8_t { kIdentity, kRelu, kRelu6, kSigmoid, kTanh };
 Activation FromProto(proto::Activation activation);
 proto::Activation ToProto(Activation activation);
 
+// Functions by whose slope a product is multiplied as it is computed, where it is the gradient of what they give.
+enum class SlopeOf : uint8_t { kNothing, kRelu, kGelu, kGeluByTanh };
+
 // A NaN stays NaN.
 template <class A>
 SNUG_HOST_DEVICE A Activate(Activation activation, A x) {

@@ -128,7 +128,15 @@ MatMulNode GradInput(const NodeTypes& types) {
 
 MatMulNode GradInputRelu(const NodeTypes& types) {
   MatMulNode node = GradInput(types);
-  node.after_relu = 2;
+  node.slope = SlopeOf::kRelu;
+  node.slope_at = 2;
+  return node;
+}
+
+MatMulNode GradInputGelu(const NodeTypes& types) {
+  MatMulNode node = GradInput(types);
+  node.slope = types.options.Get<proto::Gelu>().tanh() ? SlopeOf::kGeluByTanh : SlopeOf::kGelu;
+  node.slope_at = 2;
   return node;
 }
 
@@ -264,6 +272,24 @@ void GradInputReluSamples(SampleBuilder& s) {
   s.Case("wrong_y").Input({5, 3}).Input({3, 7}).Input({5, 3}).Fails("expected shape [5, 7]");
 }
 
+void GradInputGeluSamples(SampleBuilder& s) {
+  const auto by_tanh = [] { return ParseOptions<proto::Gelu>("tanh: true"); };
+  s.Case("plain").Input({5, 3}).Input({3, 7}).Input({5, 7});
+  s.Case("by_tanh").Input({5, 3}).Input({3, 7}).Input({5, 7}).With(by_tanh());
+  s.Case("sequence").Input({2, 3, 18}).Input({18, 32}).Input({2, 3, 32});
+  s.Case("many").Input({130, 300}).Input({300, 70}).Input({130, 70});
+  s.Case("many_by_tanh").Input({130, 300}).Input({300, 70}).Input({130, 70}).With(by_tanh());
+  s.Case("known")
+      .Input({1, 1})
+      .Values({3})
+      .Input({1, 4})
+      .Values({2, 4, 5, -6})
+      .Input({1, 4})
+      .Values({0, 1000, -1000, 1000})
+      .Expect(0, {3, 12, 0, -18});
+  s.Case("wrong_x").Input({5, 3}).Input({3, 7}).Input({5, 3}).Fails("expected shape [5, 7]");
+}
+
 void GradWeightSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 7}).Input({5, 3});
   s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
@@ -333,8 +359,16 @@ SNUG_OPS(dense) {
            .outputs = {{"dx"}},
            .infer = InferGradInputOf,
            .cost = MatMulCost<GradInputRelu, false>,
-           .kernels = CudaFusedMatMulKernels(GradInputRelu),
+           .kernels = MatMulKernelsWithSlope(GradInputRelu, /*on_cuda=*/true),
            .samples = GradInputReluSamples},
+          {.name = "dense_grad_input_gelu",
+           .doc = "dx = dy w gelu'(x)",
+           .inputs = {{"dy"}, {"weight"}, {"x"}},
+           .outputs = {{"dx"}},
+           .infer = InferGradInputOf,
+           .cost = MatMulCost<GradInputGelu, false>,
+           .kernels = MatMulKernelsWithSlope(GradInputGelu, /*on_cuda=*/false),
+           .samples = GradInputGeluSamples},
           {.name = "dense_grad_weight",
            .doc = "dw = dy^T x, summed over rows",
            .inputs = {{"x"}, {"dy"}},

@@ -54,7 +54,8 @@ std::string RunCase(const std::string& model, const std::map<std::string, std::s
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(model, "model");
   if (!loaded.ok()) return std::string(loaded.status().message());
   std::string text;
-  CompileOptions options{.training = word("mode") != "forward", .plain_kernels = true};
+  CompileOptions options{.training = word("mode") != "forward", .plain_kernels = !words.contains("fast")};
+  if (words.contains("batch")) options.batch = std::stoll(word("batch"));
   for (const std::string& pass : List(word("disable"))) options.disabled_passes.insert(pass);
   options.update_as_made = words.contains("as_made");
   options.recompute_sweeps = words.contains("recompute");

@@ -1,4 +1,5 @@
 // Our own fast products beside the plain one: blocked, by panels, and of tall matrices.
+#include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +14,8 @@
 #include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/short_gemm.h"
 #include "ops/kernels/matmul/tall.h"
+#include "ops/kit/elementwise.h"
+#include "ops/math/functions.h"
 
 namespace snug::core {
 namespace {
@@ -102,6 +105,43 @@ constexpr int64_t kSizes[][3] = {{1, 1, 1},
                                  {97, 1040, 340},
                                  {1003, 515, 67},
                                  {13, 2600, 1000}};
+
+// What a sweep of its own makes of the plain product.
+std::vector<float> PlainBySlopes(Product<float>& product, SlopeOf of, const std::vector<float>& at) {
+  std::vector<float> c = product.Plain(Activation::kIdentity);
+  const auto sweep = [&](auto gradient) {
+    Map(1, static_cast<int64_t>(c.size()), gradient, c.data(), at.data(), static_cast<const float*>(c.data()));
+  };
+  if (of == SlopeOf::kRelu) sweep(functions::ReluGrad());
+  if (of == SlopeOf::kGelu) sweep(functions::GeluGrad());
+  if (of == SlopeOf::kGeluByTanh) sweep(functions::GeluByTanhGrad());
+  return c;
+}
+
+// The compiler chooses in each loop anew which of two products becomes one with the sum, so gelu's slope may have
+// another last bit than in a sweep of its own; but it has the same one on any number of threads.
+TEST(BlockedGemm, MultipliesBySlopes) {
+  for (const auto& [m, n, k] : kSizes) {
+    std::vector<float> at = Drawn<float>(m * n, 4);
+    for (float& x : at) x *= 5;
+    at[0] = 0;
+    for (const int flags : {0, 1, 2, 3, 4}) {
+      for (const SlopeOf of : {SlopeOf::kRelu, SlopeOf::kGelu, SlopeOf::kGeluByTanh}) {
+        Product<float> product(m, n, k, flags);
+        const std::vector<float> expected = PlainBySlopes(product, of, at);
+        product.call.slope = of;
+        product.call.slope_at = at.data();
+        const std::vector<float> one = product.Blocked(1, Activation::kIdentity);
+        const std::string what = absl::StrCat(m, "x", n, "x", k, " flags ", flags, ", slope of ", static_cast<int>(of));
+        for (size_t i = 0; i < one.size(); ++i) {
+          const float allowed = of == SlopeOf::kRelu ? 0 : 1e-6F * std::abs(expected[i]) + 1e-6F;
+          ASSERT_NEAR(one[i], expected[i], allowed) << what;
+        }
+        ASSERT_EQ(product.Blocked(3, Activation::kIdentity), one) << what;
+      }
+    }
+  }
+}
 
 TEST(BlockedGemm, HasThePlainProductsBitsInFloat) {
   for (const auto& [m, n, k] : kSizes) {

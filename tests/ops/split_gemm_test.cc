@@ -145,6 +145,17 @@ TEST_F(SplitProducts, AddABiasAndApplyAnActivation) {
   for (size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(found[i], std::max(0.0F, sums[i] + 3.0F)) << i;
 }
 
+TEST_F(SplitProducts, MultiplyBySlopes) {
+  Operands operands({100, 90, 600}, /*transpose_a=*/false, /*transpose_b=*/false);
+  const std::vector<float> sums = Split(2, operands.call);
+  std::vector<float> relu(sums.size());
+  for (size_t i = 0; i < relu.size(); ++i) relu[i] = i % 3 == 0 ? 0.0F : 2.0F;
+  operands.call.slope = SlopeOf::kRelu;
+  operands.call.slope_at = relu.data();
+  const std::vector<float> found = Split(2, operands.call);
+  for (size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(found[i], i % 3 == 0 ? 0.0F : sums[i]) << i;
+}
+
 // What an option says of the ends of float32's range.
 TEST_F(SplitProducts, AreNotFiniteWhereANumberIsNotAndRoughBelowTheRange) {
   Operands operands({64, 64, 64}, /*transpose_a=*/false, /*transpose_b=*/false);

@@ -5,8 +5,8 @@ namespace snug::core {
 // Each is in a file of its own.
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
     FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
-    GateFromOutput, GradientsFromOutputs, HalfByteIndices, HoistLoopInputs, JoinDepthwise, ListRowsOfSums, JoinSlices,
-    LossInBlocks, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
+    FuseSlopes, GateFromOutput, GradientsFromOutputs, HalfByteIndices, HoistLoopInputs, JoinDepthwise, ListRowsOfSums,
+    JoinSlices, LossInBlocks, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
     PoolAfterMask, RecomputeSweeps, RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade,
     UpdateAsMadeExactly;
 
@@ -120,6 +120,8 @@ absl::Span<const Pass> IndexPasses() {
 
 absl::Span<const Pass> LastProcessorPasses() {
   static constexpr Pass kPasses[] = {
+      {"fuse_slopes", "large dense_grad_input + relu_grad or gelu_grad -> one node, which multiplies by the slope",
+       FuseSlopes},
       {"update_as_made_exactly", "update_as_made, where blocks of rows give the bits of the whole gradient",
        UpdateAsMadeExactly},
   };

@@ -181,11 +181,8 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& 
       for (int64_t l = 0; l < rows; ++l) std::copy_n(edge + l * Tile::kColumns, columns, c + l * r.sums_row);
     }
   }
-  const B* bias = r.call.bias == nullptr ? nullptr : r.call.bias + r.j0 + at.j;
-  const bool finished = std::is_same_v<C, float> && bias == nullptr && r.activation == Activation::kIdentity;
-  if (!r.last() || finished) return;
-  C* c = r.call.c + (r.i0 + at.i) * r.call.n + r.j0 + at.j;
-  FinishProduct(r.activation, at.rows, at.columns, sums, r.sums_row, bias, c, r.call.n);
+  if (!r.last() || SumsAreAll(r.call, r.activation)) return;
+  FinishBlock(r.call, r.activation, r.i0 + at.i, r.j0 + at.j, at.rows, at.columns, sums, r.sums_row);
 }
 
 template <Isa kIsa, class A, class B, class C>

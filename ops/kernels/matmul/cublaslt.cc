@@ -120,7 +120,7 @@ absl::Status RunCublas(const KernelContext& k, const MatMulNode& node) {
                                                        .workspace = k.workspace()}));
   SNUG_RETURN_IF_ERROR(FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation));
   // The library knows relu's gradient by a mask of bits only.
-  return whole && node.after_relu < 0 ? absl::OkStatus() : FinishFusedCuda(k, node, kernel.sweep);
+  return whole && node.slope_at < 0 ? absl::OkStatus() : FinishFusedCuda(k, node, kernel.sweep);
 }
 
 }  // namespace

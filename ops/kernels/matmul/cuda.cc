@@ -23,9 +23,9 @@ int64_t SumsOfFactorWorkspace(const NodeTypes& types, const MatMulNode& node) {
 
 NodeTypes SweepTypes(const NodeTypes& types, const MatMulNode& node) {
   if (node.gelu) return {.inputs = {types.output(0)}, .present = {true}, .outputs = {types.output(1)}};
-  if (node.after_relu < 0) return {};
+  if (node.slope_at < 0) return {};
   return {
-      .inputs = {types.input(node.after_relu), types.output(0)}, .present = {true, true}, .outputs = {types.output(0)}};
+      .inputs = {types.input(node.slope_at), types.output(0)}, .present = {true, true}, .outputs = {types.output(0)}};
 }
 
 absl::Status FinishFusedCuda(const KernelContext& k, const MatMulNode& node, const NodeTypes& inner) {
@@ -36,10 +36,10 @@ absl::Status FinishFusedCuda(const KernelContext& k, const MatMulNode& node, con
     const KernelContext gelu(&inner, inputs, outputs, nullptr, nullptr, k.threads(), k.random_id(), k.cuda());
     return ElementwiseCuda<functions::GeluByTanh>(gelu);
   }
-  if (node.after_relu < 0) return absl::OkStatus();
+  if (node.slope_at < 0) return absl::OkStatus();
   // In place: the product is dy.
   void* const c = k.output<void>(0);
-  const std::array<void*, 2> inputs = {k.variable<void>(node.after_relu), c};
+  const std::array<void*, 2> inputs = {k.variable<void>(node.slope_at), c};
   const std::array<void*, 1> outputs = {c};
   const KernelContext sweep(&inner, inputs, outputs, nullptr, nullptr, k.threads(), k.random_id(), k.cuda());
   return ElementwiseCuda<functions::ReluGrad>(sweep);

@@ -10,7 +10,7 @@ KernelRow SmallCudaMatMulRow(DescribeMatMul describe);
 KernelRow CublasMatMulRow(DescribeMatMul describe);
 KernelRow OwnCudaMatMulRow(DescribeMatMul describe);
 
-// What is left to do for a node with `sums_a`, `after_relu` or `gelu` where the product comes alone;
+// What is left to do for a node with `sums_a`, `slope` or `gelu` where the product comes alone;
 // nothing for others. `inner` holds the types of the sweep for all but the first, which SweepTypes returns as the node
 // is prepared.
 int64_t SumsOfFactorWorkspace(const NodeTypes& types, const MatMulNode& node);

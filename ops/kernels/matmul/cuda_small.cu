@@ -249,7 +249,7 @@ absl::Status Run(const KernelContext& k, const MatMulNode& node) {
   const SmallProduct<T> product = {.a = a,
                                    .b = b,
                                    .bias = node.bias < 0 ? nullptr : k.input<T>(node.bias),
-                                   .after_relu = node.after_relu < 0 ? nullptr : k.input<T>(node.after_relu),
+                                   .after_relu = node.slope_at < 0 ? nullptr : k.input<T>(node.slope_at),
                                    .c = k.output<T>(0),
                                    .gelu = node.gelu ? k.output<T>(1) : nullptr,
                                    .sums_a = node.sums_a ? k.output<T>(1) : nullptr,

@@ -1,12 +1,16 @@
 // The last sweep over a block of a product, while it is still in cache.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/base/dtype.h"
 #include "ops/activation.h"
+#include "ops/kernels/matmul/gemm.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
+#include "ops/math/functions.h"
 
 namespace snug::core {
 
@@ -38,6 +42,55 @@ SNUG_INLINE void FinishProduct(Activation activation, int64_t rows, int64_t colu
       return sweep([](float x) SNUG_LAMBDA { return Sigmoid(x); });
     case Activation::kTanh:
       return sweep([](float x) SNUG_LAMBDA { return Tanh(x); });
+  }
+}
+
+// Multiplies c [rows, columns] by the slopes that a function has at each of these numbers.
+SNUG_INLINE void MultiplyBySlopes(SlopeOf of, int64_t rows, int64_t columns, const float* at, int64_t row, float* c) {
+  const auto sweep = [=](auto gradient) SNUG_LAMBDA {
+    // The forward pass left these numbers long ago, and a block's rows are so short that no processor foresees the
+    // next.
+    constexpr int64_t kAhead = 12, kOfLine = 16;
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* const later = at + std::min(i + kAhead, rows - 1) * row;
+      for (int64_t j = 0; j < columns; j += kOfLine) __builtin_prefetch(later + j);
+      const float* const from = at + i * row;
+      float* const to = c + i * row;
+      SNUG_INDEPENDENT
+      for (int64_t j = 0; j < columns; ++j) to[j] = gradient(from[j], to[j]);
+    }
+  };
+  switch (of) {
+    case SlopeOf::kNothing:
+      return;
+    case SlopeOf::kRelu:
+      return sweep(functions::ReluGrad());
+    case SlopeOf::kGelu:
+      return sweep(functions::GeluGrad());
+    case SlopeOf::kGeluByTanh:
+      return sweep(functions::GeluByTanhGrad());
+  }
+}
+
+// Says whether the sums are the result.
+template <class A, class B, class C>
+bool SumsAreAll(const GemmCall<A, B, C>& call, Activation activation) {
+  return std::is_same_v<C, float> && call.bias == nullptr && activation == Activation::kIdentity &&
+         call.slope == SlopeOf::kNothing;
+}
+
+// Does what is left to do for a block of a product, whose element [0, 0] is c's [i, j].
+template <class A, class B, class C>
+SNUG_INLINE void FinishBlock(const GemmCall<A, B, C>& call, Activation activation, int64_t i, int64_t j, int64_t rows,
+                             int64_t columns, const float* sums, int64_t sums_row) {
+  C* const c = call.c + i * call.n + j;
+  if (call.bias != nullptr || activation != Activation::kIdentity || !std::is_same_v<C, float>) {
+    FinishProduct(activation, rows, columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + j, c, call.n);
+  }
+  if constexpr (std::is_same_v<C, float>) {
+    if (call.slope != SlopeOf::kNothing) {
+      MultiplyBySlopes(call.slope, rows, columns, call.slope_at + i * call.n + j, call.n, c);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/base/shape.h"
+#include "ops/activation.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 
 namespace snug::core {
@@ -19,6 +20,9 @@ struct GemmCall {
   StridedMatrix<B> b;
   C* c = nullptr;
   const B* bias = nullptr;  // [n]; null: no bias
+  // c is multiplied by the slope that this function has at each of [m, n] numbers. Gemm() leaves that to its caller.
+  SlopeOf slope = SlopeOf::kNothing;
+  const C* slope_at = nullptr;
 
   // There is one product for each index of `batch`. The strides say how far a and b move along its axes (0: broadcast);
   // c's matrices lie one after the other.

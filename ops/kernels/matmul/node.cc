@@ -42,9 +42,28 @@ GemmCall<A, B, C> CallOf(const KernelContext& k, const MatMulNode& node) {
           .b = {k.input<B>(node.b), node.transpose_b ? 1 : node.n, node.transpose_b ? node.k : 1},
           .c = k.output<C>(0),
           .bias = node.bias < 0 ? nullptr : k.input<B>(node.bias),
+          .slope = node.slope,
+          .slope_at = node.slope_at < 0 ? nullptr : k.input<C>(node.slope_at),
           .batch = node.batch,
           .a_batch = node.a_batch,
           .b_batch = node.b_batch};
+}
+
+template <class T>
+void MultiplyBySlopes(int threads, int64_t count, const GemmCall<T>& call) {
+  const auto sweep = [&](auto gradient) {
+    Map(threads, count, gradient, call.c, call.slope_at, static_cast<const T*>(call.c));
+  };
+  switch (call.slope) {
+    case SlopeOf::kNothing:
+      return;
+    case SlopeOf::kRelu:
+      return sweep(functions::ReluGrad());
+    case SlopeOf::kGelu:
+      return sweep(functions::GeluGrad());
+    case SlopeOf::kGeluByTanh:
+      return sweep(functions::GeluByTanhGrad());
+  }
 }
 
 absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
@@ -56,10 +75,7 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
       Reduce<SumOp>(k.threads(), PlanSumToShape(k.input_type(node.a), k.output_type(1)), k.input<T>(node.a),
                     k.output<T>(1));
     }
-    if (node.after_relu >= 0) {
-      Map(k.threads(), k.output_type(0).num_elements(), functions::ReluGrad(), call.c, k.input<T>(node.after_relu),
-          static_cast<const T*>(call.c));
-    }
+    MultiplyBySlopes(k.threads(), k.output_type(0).num_elements(), call);
     if (node.gelu) {
       Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanh(), k.output<T>(1),
           static_cast<const T*>(call.c));
@@ -74,6 +90,9 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
 std::optional<NotServed> WhyNotOwn(const NodeTypes& types, const MatMulNode& node) {
   if (std::optional<NotServed> in_double = NotInDouble(types)) return in_double;
   if (node.batch.num_elements() != 1) return ByDesign("it multiplies one pair of matrices, not several");
+  if (node.slope != SlopeOf::kNothing && types.output(0).dtype != DType::kFloat32) {
+    return ByDesign("it multiplies by slopes in float32 alone");
+  }
 #if SNUG_HAS_ONEDNN
   if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
     return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
@@ -114,6 +133,7 @@ bool TakesShort(const Narrow& narrow, const MatMulNode& node) {
 // pays where samples are so few that packing the weights takes longer than multiplying by them.
 bool LeftToLibrary([[maybe_unused]] const NodeTypes& types, [[maybe_unused]] const MatMulNode& node) {
 #if SNUG_HAS_ONEDNN
+  if (node.slope != SlopeOf::kNothing) return false;  // it has no row for these
   if (MultiplyAdds(node) >= kOwnProductPaysFrom) return false;
   constexpr int64_t kLeastSamples = 16;
   return !Narrow(types, node).any() || (!node.transpose_a && node.m < kLeastSamples);
@@ -366,6 +386,17 @@ std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe) {
   rows.push_back(CublasMatMulRow(describe));
   rows.push_back(OwnCudaMatMulRow(describe));
 #endif
+  return rows;
+}
+
+std::vector<KernelRow> MatMulKernelsWithSlope(DescribeMatMul describe, bool on_cuda) {
+  const auto plain = Plain([describe](const KernelContext& k) { return RunPlainMatMul(k, describe(k.types())); });
+  std::vector<KernelRow> rows = {OwnMatMulRow(describe)};
+  if (!on_cuda) {
+    rows.push_back(plain);
+    return rows;
+  }
+  for (KernelRow& row : CudaFusedMatMulKernels(describe)) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -23,8 +23,10 @@ struct MatMulNode {
   Activation activation = Activation::kIdentity;
   // Output 1 [m] gets the sums over k of a, which is transposed: the gradient of a bias, if a is dy. No batch then.
   bool sums_a = false;
-  // c is 0 where this input, which is of its shape, is not above 0: the gradient of a relu that gave it; -1: it is not.
-  int after_relu = -1;
+  // c is multiplied by the slope that a function has at this input, which is of its shape: c is the gradient of what
+  // the function gave. That of relu is asked for what relu gave, that of gelu for what gelu was given.
+  SlopeOf slope = SlopeOf::kNothing;
+  int slope_at = -1;
   bool gelu = false;  // output 1 gets gelu (by tanh) of c
 };
 
@@ -34,9 +36,10 @@ using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
 // Returns the kernel rows of an op whose nodes are such products. `by_weights`: B may be what is packed once, and kept.
 std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool by_weights = true);
-// The same where they have `sums_a`, `after_relu` or `gelu`. Only CUDA has such nodes, so the reference
-// is all there is on the CPU.
+// The same where they have `sums_a` or `gelu`. Only CUDA has such nodes, so the reference is all there is on the CPU.
 std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);
+// The same where they have `slope`. The CPU has our own loops for them; CUDA has relu's alone.
+std::vector<KernelRow> MatMulKernelsWithSlope(DescribeMatMul describe, bool on_cuda);
 
 // `forward` says that its multiply-adds count as the model's.
 template <DescribeMatMul describe, bool forward>

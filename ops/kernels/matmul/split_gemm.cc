@@ -331,7 +331,7 @@ void MultiplyPanel(const Block& block, int64_t j, int64_t columns, const char* p
 
 void MultiplyPart(const GemmCall<float>& call, Activation activation, const Run& rows, const Run& columns,
                   const Blocks& blocks, char* workspace) {
-  const bool finished = call.bias == nullptr && activation == Activation::kIdentity;
+  const bool finished = SumsAreAll(call, activation);
   const auto panel_of_b = [&](int64_t p, int64_t j) {
     return PanelOf(call.b.At(p, j), std::min(kColumns, columns.end - j), std::min(blocks.depth, call.k - p));
   };
@@ -356,8 +356,7 @@ void MultiplyPart(const GemmCall<float>& call, Activation activation, const Run&
                       next_panel);
         std::swap(panel, next_panel);
         if (!last || finished) continue;
-        const float* const bias = call.bias == nullptr ? nullptr : call.bias + j;
-        WithIsa([&]() SNUG_LAMBDA { FinishProduct(activation, block.rows, width, c, call.n, bias, c, call.n); });
+        WithIsa([&]() SNUG_LAMBDA { FinishBlock(call, activation, block.row, j, block.rows, width, c, call.n); });
       }
     }
   }

@@ -366,7 +366,7 @@ void Multiply(const GemmCall<float>& call, Activation activation, const Part& pa
   SNUG_CHECK(CurrentIsa() == Isa::kAvx512);
   const int64_t block_rows = EqualPart(part.most_rows, kBlockRows, kRowsPacked);
   const int64_t depth = EqualPart(call.k, kPieceDepth, kBetweenAsks);
-  const bool finished = call.bias == nullptr && activation == Activation::kIdentity;
+  const bool finished = SumsAreAll(call, activation);
   const int64_t end_row = part.row + part.rows, end_column = part.column + part.columns;
   const auto panel_of_b = [&](int64_t p, int64_t j) {
     return RectangleOf(call.b.At(p, j), std::min(depth, call.k - p), std::min(kColumns, end_column - j));
@@ -386,8 +386,7 @@ void Multiply(const GemmCall<float>& call, Activation activation, const Part& pa
         float* const c = call.c + block.row * call.n + j;
         MultiplyPanel(block, j, columns, j == part.column, more ? c + kColumns : nullptr, later);
         if (!last || finished) continue;
-        const float* const bias = call.bias == nullptr ? nullptr : call.bias + j;
-        OnAvx512([&]() SNUG_LAMBDA { FinishProduct(activation, block.rows, columns, c, call.n, bias, c, call.n); });
+        OnAvx512([&]() SNUG_LAMBDA { FinishBlock(call, activation, block.row, j, block.rows, columns, c, call.n); });
       }
     }
   }

@@ -1,0 +1,111 @@
+// Large products that are multiplied by slopes of relu and gelu as they are computed, in no more memory. Relu's give
+// the bits of a sweep of its own; gelu's may have other last bits, but the same on any number of threads.
+#include <absl/strings/match.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/compile/pipeline.h"
+#include "tests/run/train_util.h"
+
+namespace snug::core {
+namespace {
+
+// fc1, fc2 and fc3 give gradients of 260 x 390 numbers, each a sum of 400 products; fc4's are of few.
+constexpr char kNetwork[] = R"(
+  input { name: "x" shape { dim: [390] } }
+  input { name: "label" dtype: INT32 max_value: 7 }
+  layer { name: "fc0" input: "x" dense { units: 390 } }
+  layer { name: "relu" input: "fc0" relu {} }
+  layer { name: "fc1" input: "relu" dense { units: 400 } }
+  layer { name: "narrow" input: "fc1" dense { units: 390 } }
+  layer { name: "gelu" input: "narrow" gelu {} }
+  layer { name: "fc2" input: "gelu" dense { units: 400 } }
+  layer { name: "narrow2" input: "fc2" dense { units: 390 } }
+  layer { name: "by_tanh" input: "narrow2" gelu { tanh: true } }
+  layer { name: "fc3" input: "by_tanh" dense { units: 400 } }
+  layer { name: "last" input: "fc3" gelu {} }
+  layer { name: "fc4" input: "last" dense { units: 7 } }
+  layer { name: "loss" input: "fc4" input: "label" softmax_cross_entropy {} }
+  objective: "loss"
+)";
+
+struct Trained {
+  std::vector<std::byte> state;
+  std::vector<double> losses;
+  std::map<std::string, int> ops;
+  int64_t bytes = 0;
+};
+
+Trained Train(CompileOptions options, bool fused, const char* network = kNetwork) {
+  if (!fused) options.disabled_passes = {"fuse_slopes"};
+  const auto session = MakeSession(network, options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  if (!session.ok()) return {};
+  const std::vector<double> losses = Losses(**session, 3);
+  const Compiled& compiled = (*session)->compiled();
+  Trained run{
+      .state = StateBytes(**session), .losses = losses, .ops = {}, .bytes = compiled.executable.memory.step_bytes()};
+  for (const Step& step : compiled.executable.steps) ++run.ops[compiled.graph.node(step.node).op];
+  return run;
+}
+
+double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+TEST(FuseSlopes, GiveTheSameInNoMoreMemory) {
+  const Trained one = Train({.batch = 260, .threads = 1}, true);
+  for (const int threads : {1, 2, 3}) {
+    const CompileOptions options{.batch = 260, .threads = threads};
+    Trained fused = Train(options, true), apart = Train(options, false);
+    EXPECT_EQ(fused.ops["dense_grad_input_relu"], 1);
+    EXPECT_EQ(fused.ops["dense_grad_input_gelu"], 2);
+    EXPECT_EQ(fused.ops["gelu_grad"], 1) << "that of a small product";
+    EXPECT_EQ(apart.ops["gelu_grad"], 3);
+    EXPECT_TRUE(fused.state == one.state) << threads;
+    EXPECT_LE(LargestDifference(fused.losses, apart.losses), 1e-6);
+    EXPECT_LE(fused.bytes, apart.bytes);
+  }
+}
+
+TEST(FuseSlopes, OfReluGiveTheBitsOfASweepOfItsOwn) {
+  constexpr char kOfRelu[] = R"(
+    input { name: "x" shape { dim: [390] } }
+    input { name: "y" shape { dim: [390] } }
+    layer { name: "fc0" input: "x" dense { units: 390 } }
+    layer { name: "relu" input: "fc0" relu {} }
+    layer { name: "fc1" input: "relu" dense { units: 390 } }
+    layer { name: "loss" input: "fc1" input: "y" mean_squared_error {} }
+    objective: "loss"
+  )";
+  const CompileOptions options{.batch = 260, .threads = 2};
+  const Trained fused = Train(options, true, kOfRelu), apart = Train(options, false, kOfRelu);
+  EXPECT_EQ(fused.ops.count("dense_grad_input_relu"), 1U);
+  EXPECT_EQ(apart.ops.count("dense_grad_input_relu"), 0U);
+  EXPECT_TRUE(fused.state == apart.state);
+}
+
+TEST(FuseSlopes, LeaveOtherTypesAndPlainKernelsAlone) {
+  for (CompileOptions options : {CompileOptions{.batch = 260, .precision = DType::kBFloat16},
+                                 CompileOptions{.batch = 260, .precision = DType::kFloat64},
+                                 CompileOptions{.batch = 260, .plain_kernels = true}}) {
+    options.threads = 2;
+    const auto session = MakeSession(kNetwork, options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    const Compiled& compiled = (*session)->compiled();
+    for (const Step& step : compiled.executable.steps) {
+      EXPECT_FALSE(absl::StartsWith(compiled.graph.node(step.node).op, "dense_grad_input_"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug::core

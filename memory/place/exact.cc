@@ -116,13 +116,15 @@ class PartSearch {
             .seed = static_cast<uint64_t>(round)};
   }
 
-  // Half of the work goes to the bound: the tighter the capacity, the more the search can infer. The other half goes to
-  // the middle between what was missed and the best total; where hardly anything lies between these, it begins anew.
+  // A capacity that is enough is all that is tried, unless it is known that nothing fits into it. Otherwise half of the
+  // work goes to the bound: the tighter the capacity, the more the search can infer. The other half goes to the middle
+  // between what was missed and the best total; where hardly anything lies between these, it begins anew.
   Goal& NextGoal() {
     const int64_t least = progress_->bound(part_) - instance_.base;
-    at_bound_.capacity = options_.capacity > 0 ? std::max(least, options_.capacity - instance_.base) : least;
+    const int64_t enough = (options_.capacity - instance_.base) / step_ * step_;  // as much as a total can be of it
+    at_bound_.capacity = std::max(least, enough);
     at_bound_.doublings = at_bound_.misses / kRoundsPerDoubling;
-    if (options_.capacity > 0 || at_bound_.work <= between_.work) return at_bound_;
+    if (enough >= least || at_bound_.work <= between_.work) return at_bound_;
     const int64_t most = progress_->total(part_) - instance_.base - step_;  // the largest that would improve
     if (between_.missed >= least && most - between_.missed <= least / kNarrow) {
       between_.missed = 0;

@@ -106,6 +106,20 @@ TEST(PlaceExact, EqualsBruteForceWithLargeSizes) {
   }
 }
 
+// Its load is 4 units, its optimum 5.
+Problem ProblemFarAboveItsLoad(int64_t unit, int64_t alignment) {
+  constexpr struct {
+    int32_t first, last;
+    int64_t units;
+  } kBuffers[] = {{1, 6, 1}, {7, 7, 2}, {0, 3, 2}, {5, 5, 2}, {6, 7, 2},
+                  {4, 6, 1}, {4, 4, 1}, {0, 0, 2}, {2, 4, 1}, {1, 1, 1}};
+  Problem problem;
+  for (const auto& b : kBuffers) {
+    problem.buffers.push_back({.size_bytes = b.units * unit, .alignment = alignment, .first = b.first, .last = b.last});
+  }
+  return problem;
+}
+
 // Its load is 4 million bytes, its optimum 5: whatever is proven along the way, it must be found at once.
 TEST(PlaceExact, AnOptimumFarAboveTheLoad) {
   constexpr struct {
@@ -123,6 +137,28 @@ TEST(PlaceExact, AnOptimumFarAboveTheLoad) {
   EXPECT_TRUE(placement->report.proven);
   EXPECT_EQ(placement->plan.arena_bytes, 4'999'907);
   EXPECT_LE(placement->report.work, 1'000'000);
+}
+
+// Once nothing fits into the capacity, what is found and proven is what is without one.
+TEST(PlaceExact, ACapacityThatIsTooSmallHoldsNothingUp) {
+  const Problem problem = ProblemFarAboveItsLoad(/*unit=*/1'000'000, /*alignment=*/1);
+  for (const int64_t capacity : {3'000'000, 4'000'000, 4'000'001, 4'500'000}) {
+    const absl::StatusOr<Placement> placement = PlaceExact(problem, {.capacity = capacity});
+    ASSERT_TRUE(placement.ok());
+    EXPECT_TRUE(placement->report.proven) << capacity;
+    EXPECT_EQ(placement->plan.arena_bytes, 5'000'000) << capacity;
+    EXPECT_LE(placement->report.work, 1'000'000) << capacity;
+  }
+}
+
+TEST(PlaceExact, TheBoundIsNotAboveTheOptimumWhateverTheCapacity) {
+  const Problem problem = ProblemFarAboveItsLoad(/*unit=*/1024, /*alignment=*/1024);
+  for (const int64_t capacity : {4095, 4096, 4097, 4500, 5119, 5120, 5121}) {
+    const absl::StatusOr<Placement> placement = PlaceExact(problem, {.capacity = capacity});
+    ASSERT_TRUE(placement.ok());
+    EXPECT_EQ(placement->plan.arena_bytes, 5120) << capacity;
+    EXPECT_LE(placement->report.lower_bound, 5120) << capacity;
+  }
 }
 
 TEST(CampaignPlaceExact, EqualsBruteForceAMillionTimes) {

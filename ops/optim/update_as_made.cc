@@ -130,10 +130,12 @@ NodeTypes TypesOfRows(const NodeTypes& types, int slots, int rate, int64_t rows)
   return of_rows;
 }
 
+// How many rows the last block of `all` rows has.
+int64_t LastRows(int64_t all, int64_t block) { return all % block == 0 ? std::min(all, block) : all % block; }
+
 UpdateTypes UpdateTypesOf(const NodeTypes& types, int slots, int rate, const Way& way) {
   const int64_t block = way.block_rows;
-  const int64_t all = types.input(0).shape[0];
-  const int64_t last = all % block == 0 ? std::min(all, block) : all % block;
+  const int64_t last = LastRows(types.input(0).shape[0], block);
   return {TypesOfRows(types, slots, rate, block), TypesOfRows(types, slots, rate, last), way.product};
 }
 
@@ -266,15 +268,19 @@ Way WayOfDenseOwn(const PrepareContext& c, int slots) {
   const int64_t depth = dy.num_elements() / std::max<int64_t>(1, parameter.shape[0]);
   const int64_t block = BlockBytes(parameter, dy.dtype);
   const bool narrow = dy.dtype == DType::kBFloat16;
+  // The last block's product is cut by itself, so it may take more than that of a whole block.
+  const auto room = [&](int64_t (*bytes)(int, int64_t, int64_t, int64_t)) {
+    const int64_t last = LastRows(parameter.shape[0], rows);
+    return block + std::max(bytes(c.threads(), rows, width, depth), bytes(c.threads(), last, width, depth));
+  };
   if (c.licence().split_products && MachineSplitsProducts() && !narrow && SplittingPays(rows, width, depth)) {
-    return {rows, block + SplitGemmWorkspaceBytes(c.threads(), rows, width, depth), Product::kSplit};
+    return {rows, room(SplitGemmWorkspaceBytes), Product::kSplit};
   }
   if (MadeInPrivateBlocks(types, slots, c.threads())) {
     const PrivateBlocks blocks = PrivateBlocksOf(types, slots, c.threads());
     return {blocks.block_rows(), blocks.workspace_bytes(), Product::kPrivateBlocks};
   }
-  return {rows, block + (narrow ? BlockedGemmWorkspaceBytes<BFloat16>(c.threads(), rows, width, depth)
-                                : BlockedGemmWorkspaceBytes<float>(c.threads(), rows, width, depth))};
+  return {rows, room(narrow ? BlockedGemmWorkspaceBytes<BFloat16> : BlockedGemmWorkspaceBytes<float>)};
 }
 
 absl::Status EmbeddingPlain(const KernelContext& k, const KernelFn& update, int slots) {

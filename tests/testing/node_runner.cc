@@ -66,7 +66,9 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
     });
   };
   auto row = serving(rows.cbegin());
-  const KernelLicence licence = {.tf32 = absl::StrContains(named, "tf32"), .fast = absl::StrContains(named, "fast")};
+  const KernelLicence licence = {.tf32 = absl::StrContains(named, "tf32"),
+                                 .fast = absl::StrContains(named, "fast"),
+                                 .split_products = absl::StrContains(named, "split")};
   SetThreadsPerOp(threads);
   for (bool widened = false, reordered = false, unrounded = false;;) {
     runner.kernel_ = *row;

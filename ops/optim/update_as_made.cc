@@ -273,7 +273,9 @@ Way WayOfDenseOwn(const PrepareContext& c, int slots) {
     const int64_t last = LastRows(parameter.shape[0], rows);
     return block + std::max(bytes(c.threads(), rows, width, depth), bytes(c.threads(), last, width, depth));
   };
-  if (c.licence().split_products && MachineSplitsProducts() && !narrow && SplittingPays(rows, width, depth)) {
+  // What pays for the whole gradient is done for each block, so that blocks have the bits of the whole.
+  const bool split = c.licence().split_products && MachineSplitsProducts() && !narrow;
+  if (split && SplittingPays(parameter.shape[0], width, depth)) {
     return {rows, room(SplitGemmWorkspaceBytes), Product::kSplit};
   }
   if (MadeInPrivateBlocks(types, slots, c.threads())) {

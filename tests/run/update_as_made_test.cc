@@ -1,11 +1,13 @@
 // Gradients that are used as they are made: the same training, to the bit with the same products, in less memory.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/substitute.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/network.pb.h"
@@ -117,6 +119,33 @@ TEST(UpdateAsMade, AnOptimizerThatNeedsTheWholeGradientGetsIt) {
   const proto::Optimizer lamb = proto::ParseOptions<proto::Optimizer>("lamb {}").Get<proto::Optimizer>();
   const AsMadeRun trained = TrainAsMade({.batch = 4, .threads = 1, .optimizer = &lamb, .update_as_made = true}, 1);
   EXPECT_EQ(trained.ops.at("dense_grad_weight"), 2);
+}
+
+// A layer whose last block of rows is shorter than the others, and one whose blocks all have few rows.
+TEST(UpdateAsMade, BlocksOfProductsInPiecesHaveTheBitsOfTheWhole) {
+  for (const auto& [width, units] : {std::pair(1024, 512 + 512 + 384), std::pair(16384, 128)}) {
+    const std::string network = absl::Substitute(R"(
+        input { name: "x" shape { dim: $0 } }
+        input { name: "label" dtype: INT32 max_value: 10 }
+        layer { name: "wide" input: "x" dense { units: $1 } }
+        layer { name: "act" input: "wide" relu {} }
+        layer { name: "out" input: "act" dense { units: 10 } }
+        layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }
+        objective: "loss")",
+                                                 width, units);
+    CompileOptions options{.batch = 64, .threads = 2, .split_products = true};
+    options.memory.strategy = "none";
+    std::vector<std::vector<std::byte>> states;
+    for (const int gradients : {1, 2}) {
+      const auto session = MakeSession(network, options);
+      ASSERT_TRUE(session.ok()) << session.status();
+      for (int i = 0; i < 2; ++i) ASSERT_TRUE((*session)->Run().ok());
+      EXPECT_EQ(OpsThatRun((*session)->compiled()).at("dense_grad_weight"), gradients);
+      states.push_back(StateBytes(**session));
+      options.disabled_passes.insert("update_as_made_exactly");
+    }
+    EXPECT_TRUE(states[0] == states[1]) << width;
+  }
 }
 
 TEST(UpdateAsMade, ItIsForTheProcessor) {

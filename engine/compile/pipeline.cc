@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/check_options.h"
 #include "engine/compile/control/compile_loop.h"
+#include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/defaults.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/front.h"
@@ -29,6 +30,14 @@
 
 namespace snug::core {
 namespace {
+
+// Says whether any product is put together from pieces, also in the bodies of loops.
+bool SplitProducts(const Compiled& compiled) {
+  return absl::c_any_of(compiled.kernels, [](const KernelChoice& choice) {
+    const RolledLoop* const loop = RolledLoopOf(choice);
+    return choice.choice == "split" || (loop != nullptr && SplitProducts(loop->body()));
+  });
+}
 
 proto::Optimizer DefaultOptimizer() {
   proto::Optimizer optimizer;
@@ -204,10 +213,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   for (const VariableId id : front.read_by_rounds) reads.values.insert(graph.variable(id).value);
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernelsOfRounds(graph, registry, choose, reads));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
-  if (options.split_products &&
-      absl::c_none_of(compiled.kernels, [](const KernelChoice& choice) { return choice.choice == "split"; })) {
-    compiled.in_vain.emplace_back("split-products");
-  }
+  if (options.split_products && !SplitProducts(compiled)) compiled.in_vain.emplace_back("split-products");
   if (options.keep_derived) {
     Derive(compiled);
     SNUG_RETURN_IF_ERROR(Observe(options, "71_keep_derived", graph));

@@ -22,6 +22,24 @@ input { name: "x" shape { dim: [4, 12] } }
 layer { name: "narrow" input: "x" input: "x" input: "x" attention { heads: 1 } }
 output: "narrow"
 """
+# Its only large product is in the body of a loop.
+LOOP = """
+block {
+  name: "cell"
+  input: "row" input: "state"
+  layer { name: "from_state" input: "$state" dense { units: 512 } }
+  layer { name: "next" input: "from_state" input: "$row" add {} }
+  output: "next"
+}
+input { name: "rows" shape { dim: [4, 512] } }
+layer { name: "zeros" input: "rows" state { dim: 512 } }
+layer {
+  name: "last"
+  input: "rows" input: "zeros"
+  loop { body: "cell" scan { input: "row" } carry { input: "state" output: "next" } }
+}
+output: "last"
+"""
 
 
 class KernelsTest(SnugTest):
@@ -49,6 +67,10 @@ class KernelsTest(SnugTest):
         self.assertIn(in_vain, self.run_snug(*plan, "--batch=128", environment={"SNUG_ISA": "avx512"}).stdout)
         profile = self.run_snug(*step, "--split-products", "--profile").stdout
         self.assertEqual("own split" in profile, in_vain not in self.run_snug(*plan, "--batch=128").stdout)
+        loop = self.write("loop.pbtxt", LOOP)
+        for loops in ("unrolled", "rolled"):
+            found = self.run_snug("plan", loop, "--split-products", "--batch=128", "--forward", f"--loops={loops}").stdout
+            self.assertEqual(in_vain not in found, "own split" in profile, loops)
 
     def test_a_library_that_does_not_take_a_size_is_said_counted_and_dumped(self):
         if not self.has_onednn():

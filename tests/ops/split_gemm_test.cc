@@ -164,9 +164,22 @@ TEST_F(SplitProducts, AreNotFiniteWhereANumberIsNotAndRoughBelowTheRange) {
   EXPECT_TRUE(std::all_of(found.begin(), found.begin() + 64, [](float x) { return !std::isfinite(x); }));
   EXPECT_TRUE(std::all_of(found.begin() + 64, found.end(), [](float x) { return std::isfinite(x); }));
 
+  operands.a[5] = 3.4e38F;  // which bfloat16 rounds to infinity
+  EXPECT_FALSE(std::isfinite(Split(1, operands.call)[0]));
+
   Operands small({64, 64, 64}, /*transpose_a=*/false, /*transpose_b=*/false);
   for (float& x : small.a) x *= 1e-33F;
   EXPECT_LE(ErrorOf(small, Split(1, small.call)), 1.0 / 256);
+
+  // Numbers that are exact, whose products are not.
+  Operands products({64, 64, 64}, /*transpose_a=*/false, /*transpose_b=*/false);
+  for (std::vector<float>* numbers : {&products.a, &products.b}) {
+    int exponent = 0;
+    for (float& x : *numbers) x = 1e-17F * std::frexp(x, &exponent);
+  }
+  const double error = ErrorOf(products, Split(1, products.call));
+  EXPECT_GE(error, 1.0 / (1 << 22));
+  EXPECT_LE(error, 1.0 / 256);
 }
 
 }  // namespace

@@ -3,8 +3,9 @@
 // float32, as the other three are below the last bit of the result. AMX does these six in two thirds of the time
 // that float32's own multiply-adds take, and sums are no less exact (tests/ops/split_gemm_test.cc).
 //
-// Their last bits are others, though, and at the ends of float32's range there are less: infinity becomes NaN, and
-// numbers below 1e-32 have pieces that are too small for bfloat16, which are 0. So it is an option (--split-products).
+// Their last bits are others, though, and at the ends of float32's range there are less: what bfloat16 rounds to
+// infinity, from 3.39e38 on, becomes NaN, and of numbers and products below 1e-31 there are pieces, or products of
+// pieces, that are too small for a normal number, which are 0. So it is an option (--split-products).
 //
 // A thread packs a block of a and one panel of b at a time, both as pieces in tiles. How the sum of an element is put
 // together follows from k alone, so bits depend on neither blocks nor threads.

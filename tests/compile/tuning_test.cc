@@ -103,6 +103,31 @@ TEST_F(TuningTest, DecidesForTheNodesThatItNames) {
   EXPECT_EQ(chosen, offered);
 }
 
+// A product of 16 million multiply-adds is oneDNN's, unless it may be put together from pieces.
+TEST_F(TuningTest, WhatIsTakenAnywayIsNotOffered) {
+#if !SNUG_HAS_ONEDNN
+  GTEST_SKIP() << "built without oneDNN: no op offers anything";
+#endif
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(R"(
+    name: "n" input { name: "x" shape { dim: 512 } }
+    layer { name: "y" input: "x" dense { units: 512 } } output: "y")",
+                                                               "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  for (const bool split : {false, true}) {
+    const absl::StatusOr<Compiled> compiled =
+        Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                {.batch = 64, .training = false, .list_choices = true, .split_products = split});
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    int offering = 0;
+    for (const KernelChoice& kernel : compiled->kernels) {
+      if (kernel.offered.empty()) continue;
+      ++offering;
+      EXPECT_THAT(kernel.offered, testing::Not(testing::Contains(kernel.kernel->name))) << split;
+    }
+    EXPECT_EQ(offering, 1);
+  }
+}
+
 TEST_F(TuningTest, AChoiceThatIsNotOfferedIsAnErrorThatNamesTheNode) {
 #if !SNUG_HAS_ONEDNN
   GTEST_SKIP() << "built without oneDNN: no op offers anything";

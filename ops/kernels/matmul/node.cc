@@ -339,7 +339,7 @@ absl::StatusOr<std::vector<std::string>> OwnVariants([[maybe_unused]] const Prep
 #if SNUG_HAS_ONEDNN
   SNUG_ASSIGN_OR_RETURN(names, OneDnnMatMulVariants(node, c.types().output(0).dtype, c.threads()));
   if (!WhyNotOwn(c.types(), node).has_value())
-    names.insert(names.begin(), LeftToLibrary(c.types(), node) ? "own" : "onednn");
+    names.insert(names.begin(), LeftToLibrary(c.types(), node) && !IsSplit(c, node) ? "own" : "onednn");
 #endif
   return names;
 }

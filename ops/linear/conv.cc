@@ -209,10 +209,11 @@ using Names = absl::StatusOr<std::vector<std::string>>;
 
 #if SNUG_HAS_ONEDNN
 // Lists what the library's row lists itself, and of the two that multiply all pixels the one that is not taken unasked.
-VariantsFn BesideProduct(const KernelRow& library) {
-  return [name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
+VariantsFn BesideProduct(const KernelRow& library, ConvPart part, DescribeConv describe) {
+  return [=, name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
     SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, listed(c));
-    names.insert(names.begin(), c.types().output(0).dtype == DType::kFloat32 ? "product" : name);
+    const bool left = c.types().output(0).dtype == DType::kFloat32 && !IsSplitProduct(c, part, describe);
+    names.insert(names.begin(), left ? "product" : name);
     return names;
   };
 }
@@ -232,7 +233,7 @@ std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv descr
 #if SNUG_HAS_ONEDNN
   KernelRow onednn = OneDnnConvRow(part, describe);
   beside_own = WithRow(onednn);
-  beside_product = BesideProduct(onednn);
+  beside_product = BesideProduct(onednn, part, describe);
 #endif
   std::vector<KernelRow> rows = {WinogradConvRow(part, describe, beside_own),
                                  DepthwiseConvRow(part, describe, beside_own)};

@@ -10,6 +10,7 @@
 #include "ops/kernels/conv/winograd.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/panels.h"
+#include "ops/kernels/matmul/split_gemm.h"
 #include "ops/kernels/matmul/tall.h"
 #include "ops/prepare_context.h"
 #if SNUG_HAS_ONEDNN
@@ -216,6 +217,17 @@ PanelsShape PanelsOfWeights(ConvPart part, const ConvGeometry& g) {
   return {.n = sizes.n, .k = sizes.k, .transposed = part == ConvPart::kForward};
 }
 
+// What Prepare found.
+struct PreparedProduct {
+  bool split = false;
+};
+
+// Gradients of weights are sums over so many pixels, of so few numbers, that packing both factors takes too long.
+bool IsSplit(const PrepareContext& c, ConvPart part, const ProductSizes& s) {
+  return part != ConvPart::kGradWeight && c.licence().split_products && c.types().output(0).dtype == DType::kFloat32 &&
+         MachineSplitsProducts() && SplittingPays(s.m, s.n, s.k);
+}
+
 // The library does as well in float32.
 bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c) {
 #if SNUG_HAS_ONEDNN
@@ -227,6 +239,14 @@ bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c) {
 
 absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvGeometry& g) {
   if (LeftToAnother(c, "product")) return absl::OkStatus();
+  const ProductSizes s = SizesOfProduct(part, g);
+  const bool split = IsSplit(c, part, s);
+  c.SetKernel(std::make_shared<const PreparedProduct>(PreparedProduct{split}));
+  if (split) {
+    c.SetVariant("split");  // what says whether --split-products changes anything
+    c.SetWorkspaceBytes(SplitGemmWorkspaceBytes(c.threads(), s.m, s.n, s.k));
+    return absl::OkStatus();
+  }
   if (ProductLeftToLibrary(c)) {
     c.Decline(ByDesign("the library does as well in float32"));
     return absl::OkStatus();
@@ -241,7 +261,6 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvGeometry
     }
     return absl::OkStatus();
   }
-  const ProductSizes s = SizesOfProduct(part, g);
   c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
     return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), s.m, s.n, s.k);
   }));
@@ -264,15 +283,38 @@ void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& no
   MultiplyByPanels(k.threads(), call);
 }
 
+// What is multiplied, in any of the three. dw [out, in] = dy [pixels, out], transposed, times x [pixels, in].
+template <class T>
+GemmCall<T> WholeProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
+  const ProductSizes s = SizesOfProduct(part, node.geometry);
+  GemmCall<T> call = {.m = s.m, .n = s.n, .k = s.k, .c = k.output<T>(0)};
+  switch (part) {
+    case ConvPart::kForward:
+      call.a = {k.input<T>(0), s.k, 1};
+      call.b = {k.input<T>(1), 1, s.k};
+      call.bias = k.has_input(2) ? k.input<T>(2) : nullptr;
+      break;
+    case ConvPart::kGradInput:
+      call.a = {k.input<T>(0), s.k, 1};
+      call.b = {k.input<T>(1), s.n, 1};
+      break;
+    case ConvPart::kGradWeight:
+      call.a = {k.input<T>(1), 1, s.m};
+      call.b = {k.input<T>(0), s.n, 1};
+      break;
+  }
+  return call;
+}
+
 absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
+  if (k.prepared<PreparedProduct>().split) {
+    SplitGemm(k.threads(), WholeProduct<float>(part, k, node), node.activation, k.workspace<void>());
+    return absl::OkStatus();
+  }
   WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     if (part != ConvPart::kGradWeight) return MultiplyByWeights<T>(part, k, node);
-    const ProductSizes s = SizesOfProduct(part, node.geometry);
-    // dw [out, in] = dy [pixels, out], transposed, times x [pixels, in]
-    const GemmCall<T> call = {
-        .m = s.m, .n = s.n, .k = s.k, .a = {k.input<T>(1), 1, s.m}, .b = {k.input<T>(0), s.n, 1}, .c = k.output<T>(0)};
-    BlockedGemm(k.threads(), call, node.activation, k.workspace<void>());
+    BlockedGemm(k.threads(), WholeProduct<T>(part, k, node), node.activation, k.workspace<void>());
   });
   return absl::OkStatus();
 }
@@ -298,6 +340,11 @@ absl::Status RunTall(const KernelContext& k, const ConvNode& node) {
 }
 
 }  // namespace
+
+bool IsSplitProduct(const PrepareContext& c, ConvPart part, DescribeConv describe) {
+  const ConvGeometry g = describe(c.types()).geometry;
+  return !WhyNotProduct(part, c.types(), g).has_value() && IsSplit(c, part, SizesOfProduct(part, g));
+}
 
 KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
   return {.name = "winograd",

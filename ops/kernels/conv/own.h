@@ -4,11 +4,12 @@
 //   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise.h)
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
 //   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), of which float32's are left to
-//              oneDNN if there is one
+//              oneDNN if there is one, unless they are put together from pieces (split_gemm.h)
 #pragma once
 
 #include "ops/kernel_row.h"
 #include "ops/kernels/conv/node.h"
+#include "ops/prepare_context.h"
 
 namespace snug::core::ops {
 
@@ -17,5 +18,8 @@ KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn varia
 KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe, VariantsFn variants);
 KernelRow TallConvRow(DescribeConv describe, VariantsFn variants);  // for conv_grad_weight
 KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn variants);
+
+// Says whether a convolution that `product` serves is put together from pieces.
+bool IsSplitProduct(const PrepareContext& c, ConvPart part, DescribeConv describe);
 
 }  // namespace snug::core::ops

@@ -65,11 +65,11 @@ void CompileFlags::AddTo(Flags& flags) {
       "fast", &fast,
       "on a GPU: gradients of convolutions may add in another sequence, with other bits, each time; what runs them "
       "says which, as does `snug compile`; default false");
-  flags.Add(
-      "split-products", &split_products,
-      "on a CPU with AMX: large products of float32 matrices are sums of six products of their pieces in bfloat16, "
-      "which is faster and as exact, but for infinities, numbers from 3.39e38 on, and numbers and products below "
-      "1e-31; other last bits; default false");
+  flags.Add("split-products", &split_products,
+            "on a CPU with AMX: large products of float32 matrices, and convolutions of 1 x 1 taps, are sums of six "
+            "products of their pieces in bfloat16, "
+            "which is faster and as exact, but for infinities, numbers from 3.39e38 on, and numbers and products below "
+            "1e-31; other last bits; default false");
   flags.Add("plain-kernels", &plain_kernels,
             "the reference kernels, which are slow; on a GPU: Snug's own, none of cuBLASLt or cuDNN");
   flags.Add("tuning", &tuning,

@@ -128,6 +128,28 @@ TEST_F(TuningTest, WhatIsTakenAnywayIsNotOffered) {
   }
 }
 
+// The library has no product with slopes: a name of its own would be the reference's there.
+TEST_F(TuningTest, ProductsWithSlopesHaveNoChoice) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(R"(
+    name: "n" input { name: "x" shape { dim: 320 } } input { name: "y" shape { dim: 320 } }
+    layer { name: "a" input: "x" dense { units: 320 } } layer { name: "b" input: "a" gelu {} }
+    layer { name: "c" input: "b" dense { units: 320 } } layer { name: "d" input: "c" relu {} }
+    layer { name: "e" input: "d" dense { units: 320 } }
+    layer { name: "loss" input: "e" input: "y" mean_squared_error {} } objective: "loss")",
+                                                               "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                                                    {.batch = 400, .training = true, .list_choices = true});
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  int with_slopes = 0;
+  for (const NodeId id : compiled->graph.ProgramOrder()) {
+    if (!absl::StartsWith(compiled->graph.node(id).op, "dense_grad_input_")) continue;
+    ++with_slopes;
+    EXPECT_THAT(compiled->kernels[static_cast<size_t>(id.index)].offered, testing::IsEmpty());
+  }
+  EXPECT_EQ(with_slopes, 2);
+}
+
 TEST_F(TuningTest, AChoiceThatIsNotOfferedIsAnErrorThatNamesTheNode) {
 #if !SNUG_HAS_ONEDNN
   GTEST_SKIP() << "built without oneDNN: no op offers anything";

@@ -337,6 +337,7 @@ absl::StatusOr<std::vector<std::string>> OwnVariants([[maybe_unused]] const Prep
                                                      [[maybe_unused]] const MatMulNode& node) {
   std::vector<std::string> names;
 #if SNUG_HAS_ONEDNN
+  if (node.slope != SlopeOf::kNothing) return names;  // it has no row for these
   SNUG_ASSIGN_OR_RETURN(names, OneDnnMatMulVariants(node, c.types().output(0).dtype, c.threads()));
   if (!WhyNotOwn(c.types(), node).has_value())
     names.insert(names.begin(), LeftToLibrary(c.types(), node) && !IsSplit(c, node) ? "own" : "onednn");

@@ -131,8 +131,9 @@ std::vector<std::string> DefaultOutputs(const Forward& forward) {
     const bool computed = graph.value(output.value).producer.valid();
     if (graph.type(output.value).shape.rank() == 0 || !computed) {
       CollectScores(forward, output.value, &names, &seen);
-    } else if (seen.insert(output.value.index).second) {
-      names.push_back(output.name);
+    } else {
+      seen.insert(output.value.index);
+      if (std::find(names.begin(), names.end(), output.name) == names.end()) names.push_back(output.name);
     }
   }
   return names;
@@ -304,7 +305,11 @@ absl::StatusOr<std::string> ExportModel(const proto::Network& network, const Sou
     if (const absl::Status status = it->second(context); !status.ok()) problem(what, status);
   }
   if (!problems.empty()) return Listed(options.file, problems);
-  for (const ValueId output : outputs) writer.AddValueInfo(false, writer.NameOf(output), graph.type(output));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = writer.NameOf(outputs[i]);
+    if (name != names[i]) writer.Add("Identity", {name}, {names[i]});  // a value that has two names
+    writer.AddValueInfo(false, names[i], graph.type(outputs[i]));
+  }
   if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return absl::InvalidArgumentError(absl::StrCat(options.file, ": 2 GiB or more, which an ONNX file cannot be"));
   }

@@ -41,6 +41,7 @@ class GraphWriter {
 
   // How a value of ours is called there: as here, unless it was called something else before.
   const std::string& NameOf(ValueId value);
+  // The first name that a value is called by stays; no other value gets a later one.
   void Call(ValueId value, const std::string& name) { names_.emplace(value.index, Unique(name)); }
   // Adds a node, named after its first output.
   void Add(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -167,6 +168,35 @@ TEST(ExportOnnx, WhatABranchPutsOutIsComputedUnderItsName) {
     EXPECT_THAT(last.output(), ElementsAre("f"));
   }
   EXPECT_THAT(std::string(Exported(network, {.fetch = {"x"}}).status().message()), HasSubstr("x: is not computed"));
+}
+
+TEST(ExportOnnx, AValueIsPutOutUnderEachOfItsNames) {
+  const std::string network = R"(
+    block {
+      name: "cell" input: "h" input: "g"
+      layer { name: "sum" input: "$h" input: "$g" add {} }
+      layer { name: "next" input: "sum" tanh {} }
+      output: "next"
+    }
+    input { name: "x" shape { dim: 3 } }
+    layer { name: "h" input: "x" relu {} }
+    layer { name: "both" input: "h" input: "x"
+            loop { body: "cell" times: 2 carry { input: "h" output: "next" } carry { input: "g" output: "next" } } }
+    output: "both"
+    output: "both:1"
+  )";
+  const std::vector<std::vector<std::string>> fetched = {{}, {"both", "both:1"}, {"both:1", "both"}};
+  for (const std::vector<std::string>& fetch : fetched) {
+    const absl::StatusOr<std::string> bytes = Exported(network, {.fetch = fetch});
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    proto::onnx::ModelProto model;
+    ASSERT_TRUE(model.ParseFromString(*bytes));
+    std::vector<std::string> names, made;
+    for (const auto& output : model.graph().output()) names.push_back(output.name());
+    for (const auto& node : model.graph().node()) made.insert(made.end(), node.output().begin(), node.output().end());
+    EXPECT_EQ(names, fetch.empty() ? fetched[1] : fetch);
+    for (const std::string& name : names) EXPECT_EQ(std::count(made.begin(), made.end(), name), 1) << name;
+  }
 }
 
 }  // namespace

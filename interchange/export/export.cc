@@ -184,6 +184,23 @@ Needed NeededFor(const Graph& graph, const std::vector<ValueId>& outputs) {
   return needed;
 }
 
+// Says whether each size of a value is fixed or goes by the number of samples, as sizes of a graph with an open batch
+// do. `doubled` is the graph for twice as many.
+bool GoesBySamples(const GraphWriter& writer, const Graph& doubled, ValueId value) {
+  const Shape& shape = writer.source().type(value).shape;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (doubled.type(value).shape[i] != shape[i] * (writer.OfBatch(shape[i]) ? 2 : 1)) return false;
+  }
+  return true;
+}
+
+// Says whether a node is the first of which a result does not.
+bool JoinsSamples(const GraphWriter& writer, const Graph& doubled, const Node& node) {
+  const auto goes = [&](ValueId value) { return !value.valid() || GoesBySamples(writer, doubled, value); };
+  return std::all_of(node.inputs.begin(), node.inputs.end(), goes) &&
+         !std::all_of(node.outputs.begin(), node.outputs.end(), goes);
+}
+
 // Results that a node of ours has beside the first, and that ONNX's do not: what the backward pass needs.
 bool LacksOutput(const Graph& graph, const Node& node, const Needed& needed) {
   if (node.op == "split" || node.op == "top_k") return false;
@@ -242,11 +259,17 @@ absl::StatusOr<std::string> ExportModel(const proto::Network& network, const Sou
                                         const ExportOptions& options, const ContentOf& content) {
   SNUG_ASSIGN_OR_RETURN(Forward forward, ForwardFor(network, locations, std::max<int64_t>(options.batch, 1)));
   int64_t batch = 0;
+  Graph doubled;  // the forward pass of twice as many samples, if their number is open
   if (options.batch == 0) {
     batch = BatchThatStandsOut(forward.graph);
     if (batch == 0)
       return absl::InvalidArgumentError("no number of samples can be told from the network's sizes: say --batch=N");
     SNUG_ASSIGN_OR_RETURN(forward, ForwardFor(network, locations, batch));
+    SNUG_ASSIGN_OR_RETURN(Forward of_twice, ForwardFor(network, locations, 2 * batch));
+    doubled = std::move(of_twice.graph);
+    if (doubled.value_capacity() != forward.graph.value_capacity()) {
+      return absl::InvalidArgumentError("the nodes depend on the number of samples: say --batch=N");
+    }
   }
   const Graph& graph = forward.graph;
   const std::vector<std::string> names = options.fetch.empty() ? DefaultOutputs(forward) : options.fetch;
@@ -302,7 +325,11 @@ absl::StatusOr<std::string> ExportModel(const proto::Network& network, const Sou
       continue;
     }
     ExportContext context(writer, node);
-    if (const absl::Status status = it->second(context); !status.ok()) problem(what, status);
+    if (const absl::Status status = it->second(context); !status.ok()) {
+      problem(what, status);
+    } else if (batch > 0 && JoinsSamples(writer, doubled, node)) {
+      problem(what, absl::InvalidArgumentError("joins samples with what there is once: say --batch=N"));
+    }
   }
   if (!problems.empty()) return Listed(options.file, problems);
   for (size_t i = 0; i < outputs.size(); ++i) {

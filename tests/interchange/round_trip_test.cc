@@ -199,5 +199,34 @@ TEST(ExportOnnx, AValueIsPutOutUnderEachOfItsNames) {
   }
 }
 
+TEST(ExportOnnx, SamplesThatAreJoinedWithOthersNeedTheirNumber) {
+  const std::string input = R"(
+    input { name: "x" shape { dim: 2 } }
+    layer { name: "rows" input: "x" relu {} }
+  )";
+  const std::string concat = input + R"(
+    layer { name: "more" parameter { dim: [3, 2] } }
+    layer { name: "all" input: "rows" input: "more" concat { axis: 0 } }
+    layer { name: "apart" input: "all" reshape { dim: [2, 1] } }
+    output: "apart"
+  )";
+  const std::string pad = input + R"(
+    layer { name: "all" input: "rows" pad { axis: 0 before: 2 after: 1 } }
+    output: "all"
+  )";
+  for (const std::string& network : {concat, pad}) {
+    EXPECT_THAT(std::string(Exported(network, {}).status().message()),
+                HasSubstr(": 1 thing cannot be expressed in ONNX:\n  node \"all\""));
+    EXPECT_THAT(std::string(Exported(network, {}).status().message()),
+                HasSubstr("joins samples with what there is once: say --batch=N"));
+    EXPECT_TRUE(Exported(network, {.batch = 3}).ok());
+  }
+  const std::string twice = input + R"(
+    layer { name: "all" input: "rows" input: "x" concat { axis: 0 } }
+    output: "all"
+  )";
+  EXPECT_TRUE(Exported(twice, {}).ok()) << "what comes of samples alone is twice as many";
+}
+
 }  // namespace
 }  // namespace snug::core::onnx

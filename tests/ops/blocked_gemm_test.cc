@@ -118,9 +118,9 @@ std::vector<float> PlainBySlopes(Product<float>& product, SlopeOf of, const std:
   return c;
 }
 
-// The compiler chooses in each loop anew which of two products becomes one with the sum, so gelu's slope may have
-// another last bit than in a sweep of its own; but it has the same one on any number of threads. A slope near 0 is a
-// difference of larger numbers, so what is allowed goes by the product.
+// A compiler that is asked for less may make multiply-adds in one loop and none in the other, so gelu's slope may have
+// another last bit there than in a sweep of its own; but it has the same one on any number of threads. A slope near 0
+// is a difference of larger numbers, so what is allowed goes by the product.
 TEST(BlockedGemm, MultipliesBySlopes) {
   for (const auto& [m, n, k] : kSizes) {
     std::vector<float> at = Drawn<float>(m * n, 4);

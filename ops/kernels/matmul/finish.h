@@ -45,9 +45,24 @@ SNUG_INLINE void FinishProduct(Activation activation, int64_t rows, int64_t colu
   }
 }
 
+// Calls f with the gradient of a function, which is asked for what SlopeOf says and for dy; not for kNothing.
+template <class Fn>
+SNUG_INLINE void WithGradientOf(SlopeOf of, const Fn& f) {
+  switch (of) {
+    case SlopeOf::kNothing:
+      return;
+    case SlopeOf::kRelu:
+      return f(functions::ReluGrad());
+    case SlopeOf::kGelu:
+      return f(functions::GeluGrad());
+    case SlopeOf::kGeluByTanh:
+      return f(functions::GeluByTanhGrad());
+  }
+}
+
 // Multiplies c [rows, columns] by the slopes that a function has at each of these numbers.
 SNUG_INLINE void MultiplyBySlopes(SlopeOf of, int64_t rows, int64_t columns, const float* at, int64_t row, float* c) {
-  const auto sweep = [=](auto gradient) SNUG_LAMBDA {
+  WithGradientOf(of, [=](auto gradient) SNUG_LAMBDA {
     // The forward pass left these numbers long ago, and a block's rows are so short that no processor foresees the
     // next.
     constexpr int64_t kAhead = 12, kOfLine = 16;
@@ -59,17 +74,7 @@ SNUG_INLINE void MultiplyBySlopes(SlopeOf of, int64_t rows, int64_t columns, con
       SNUG_INDEPENDENT
       for (int64_t j = 0; j < columns; ++j) to[j] = gradient(from[j], to[j]);
     }
-  };
-  switch (of) {
-    case SlopeOf::kNothing:
-      return;
-    case SlopeOf::kRelu:
-      return sweep(functions::ReluGrad());
-    case SlopeOf::kGelu:
-      return sweep(functions::GeluGrad());
-    case SlopeOf::kGeluByTanh:
-      return sweep(functions::GeluByTanhGrad());
-  }
+  });
 }
 
 // Says whether the sums are the result.

@@ -7,6 +7,7 @@
 #include "engine/base/status.h"
 #include "ops/kernels/activation/in_place.h"
 #include "ops/kernels/matmul/blocked.h"
+#include "ops/kernels/matmul/finish.h"
 #include "ops/kernels/matmul/gemm.h"
 #include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/short_gemm.h"
@@ -49,23 +50,6 @@ GemmCall<A, B, C> CallOf(const KernelContext& k, const MatMulNode& node) {
           .b_batch = node.b_batch};
 }
 
-template <class T>
-void MultiplyBySlopes(int threads, int64_t count, const GemmCall<T>& call) {
-  const auto sweep = [&](auto gradient) {
-    Map(threads, count, gradient, call.c, call.slope_at, static_cast<const T*>(call.c));
-  };
-  switch (call.slope) {
-    case SlopeOf::kNothing:
-      return;
-    case SlopeOf::kRelu:
-      return sweep(functions::ReluGrad());
-    case SlopeOf::kGelu:
-      return sweep(functions::GeluGrad());
-    case SlopeOf::kGeluByTanh:
-      return sweep(functions::GeluByTanhGrad());
-  }
-}
-
 absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -75,7 +59,9 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
       Reduce<SumOp>(k.threads(), PlanSumToShape(k.input_type(node.a), k.output_type(1)), k.input<T>(node.a),
                     k.output<T>(1));
     }
-    MultiplyBySlopes(k.threads(), k.output_type(0).num_elements(), call);
+    WithGradientOf(node.slope, [&](auto gradient) {
+      Map(k.threads(), k.output_type(0).num_elements(), gradient, call.c, call.slope_at, static_cast<const T*>(call.c));
+    });
     if (node.gelu) {
       Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanh(), k.output<T>(1),
           static_cast<const T*>(call.c));

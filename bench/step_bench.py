@@ -14,9 +14,8 @@ With --forward inference is timed instead (batch norm by its running statistics)
     onnxruntime   what PyTorch exports, all optimisations on
 
 Every program takes its turn in every round; what is printed is the median over all steps of all rounds, and the most
-memory that each process had. --bf16 compares our bfloat16 with PyTorch's autocast; --split adds our --split-products,
-whose sums are as exact as float32's. --isa pretends lesser processors, for
-all programs alike. Two runs at once, or a build beside, make the numbers worthless.
+memory that each process had. --bf16 compares our bfloat16 with PyTorch's autocast; --split adds our --split-products.
+--isa pretends lesser processors, for all programs alike. Two runs at once, or a build beside, make the numbers worthless.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 // Tables whose gradients are lists of rows: the same training as with whole gradients where that is promised, PyTorch's
 // where rows are left alone, and refused where it cannot be. Networks run node after node here; how they run in
-// earnest: tests/run/sparse_tables_test.cc.
+// earnest: tests/run/less_memory/sparse_tables_test.cc.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 #include <gmock/gmock.h>

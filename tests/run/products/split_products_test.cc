@@ -15,7 +15,7 @@ namespace snug::core {
 namespace {
 
 // Of the convolutions only `wide` has 1 x 1 taps, steps of 1 and enough channels.
-constexpr char kNetwork[] = R"(
+constexpr char kConvsOfOneTap[] = R"(
   input { name: "image" shape { dim: [3, 20, 20] } }
   input { name: "label" dtype: INT32 max_value: 9 }
   layer { name: "stem" input: "image" conv { filters: 80 kernel: 3 pad: 1 } }
@@ -30,19 +30,19 @@ constexpr char kNetwork[] = R"(
   objective: "loss"
 )";
 
-struct Trained {
+struct SplitRun {
   std::vector<std::byte> state;
   std::vector<double> losses;
   std::vector<std::string> split;  // names of nodes that are put together from pieces
 };
 
-Trained Train(CompileOptions options) {
+SplitRun TrainSplit(CompileOptions options) {
   options.batch = 8;
-  const auto session = MakeSession(kNetwork, options);
+  const auto session = MakeSession(kConvsOfOneTap, options);
   EXPECT_TRUE(session.ok()) << session.status();
   if (!session.ok()) return {};
   const Compiled& compiled = (*session)->compiled();
-  Trained trained{.state = {}, .losses = Losses(**session, 4), .split = {}};
+  SplitRun trained{.state = {}, .losses = Losses(**session, 4), .split = {}};
   trained.state = StateBytes(**session);
   for (const NodeId id : compiled.graph.ProgramOrder()) {
     if (compiled.kernels[static_cast<size_t>(id.index)].choice == "split") {
@@ -55,14 +55,14 @@ Trained Train(CompileOptions options) {
 
 TEST(SplitProductsOfNetworks, ConvolutionsOfOneTapAreAsExact) {
   if (!MachineSplitsProducts()) GTEST_SKIP() << "this processor has no AMX for bfloat16, or SNUG_ISA is set";
-  const Trained whole = Train({.threads = 2});
-  const Trained split = Train({.threads = 2, .split_products = true});
+  const SplitRun whole = TrainSplit({.threads = 2});
+  const SplitRun split = TrainSplit({.threads = 2, .split_products = true});
   EXPECT_TRUE(whole.split.empty());
   EXPECT_EQ(split.split, (std::vector<std::string>{"wide+bent2", "wide/conv_grad_input"}));
   ASSERT_EQ(whole.losses.size(), split.losses.size());
   for (size_t i = 0; i < whole.losses.size(); ++i) EXPECT_NEAR(split.losses[i], whole.losses[i], 1e-5);
   EXPECT_FALSE(split.state == whole.state);
-  EXPECT_TRUE(Train({.threads = 2, .split_products = true}).state == split.state) << "each time";
+  EXPECT_TRUE(TrainSplit({.threads = 2, .split_products = true}).state == split.state) << "each time";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace snug::core {
 namespace {
 
 // fc1, fc2 and fc3 give gradients of 260 x 390 numbers, each a sum of 400 products; fc4's are of few.
-constexpr char kNetwork[] = R"(
+constexpr char kDenseWithSlopes[] = R"(
   input { name: "x" shape { dim: [390] } }
   input { name: "label" dtype: INT32 max_value: 7 }
   layer { name: "fc0" input: "x" dense { units: 390 } }
@@ -36,21 +36,21 @@ constexpr char kNetwork[] = R"(
   objective: "loss"
 )";
 
-struct Trained {
+struct SlopesRun {
   std::vector<std::byte> state;
   std::vector<double> losses;
   std::map<std::string, int> ops;
   int64_t bytes = 0;
 };
 
-Trained Train(CompileOptions options, bool fused, const char* network = kNetwork) {
+SlopesRun TrainSlopes(CompileOptions options, bool fused, const char* network = kDenseWithSlopes) {
   if (!fused) options.disabled_passes = {"fuse_slopes"};
   const auto session = MakeSession(network, options);
   EXPECT_TRUE(session.ok()) << session.status();
   if (!session.ok()) return {};
   const std::vector<double> losses = Losses(**session, 3);
   const Compiled& compiled = (*session)->compiled();
-  Trained run{
+  SlopesRun run{
       .state = StateBytes(**session), .losses = losses, .ops = {}, .bytes = compiled.executable.memory.step_bytes()};
   for (const Step& step : compiled.executable.steps) ++run.ops[compiled.graph.node(step.node).op];
   return run;
@@ -64,10 +64,10 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
 }
 
 TEST(FuseSlopes, GiveTheSameInNoMoreMemory) {
-  const Trained one = Train({.batch = 260, .threads = 1}, true);
+  const SlopesRun one = TrainSlopes({.batch = 260, .threads = 1}, true);
   for (const int threads : {1, 2, 3}) {
     const CompileOptions options{.batch = 260, .threads = threads};
-    Trained fused = Train(options, true), apart = Train(options, false);
+    SlopesRun fused = TrainSlopes(options, true), apart = TrainSlopes(options, false);
     EXPECT_EQ(fused.ops["dense_grad_input_relu"], 1);
     EXPECT_EQ(fused.ops["dense_grad_input_gelu"], 2);
     EXPECT_EQ(fused.ops["gelu_grad"], 1) << "that of a small product";
@@ -89,7 +89,7 @@ TEST(FuseSlopes, OfReluGiveTheBitsOfASweepOfItsOwn) {
     objective: "loss"
   )";
   const CompileOptions options{.batch = 260, .threads = 2};
-  const Trained fused = Train(options, true, kOfRelu), apart = Train(options, false, kOfRelu);
+  const SlopesRun fused = TrainSlopes(options, true, kOfRelu), apart = TrainSlopes(options, false, kOfRelu);
   EXPECT_EQ(fused.ops.count("dense_grad_input_relu"), 1U);
   EXPECT_EQ(apart.ops.count("dense_grad_input_relu"), 0U);
   EXPECT_TRUE(fused.state == apart.state);
@@ -115,8 +115,8 @@ TEST(FuseSlopes, LeaveLoopsTheBitsOfTheirStraightLines) {
       objective: "loss"
     )",
                                                  function);
-    Trained rolled = Train({.batch = 260, .threads = 2, .loops = LoopRule::kRolled}, true, network.c_str());
-    Trained unrolled = Train({.batch = 260, .threads = 2, .loops = LoopRule::kUnrolled}, true, network.c_str());
+    SlopesRun rolled = TrainSlopes({.batch = 260, .threads = 2, .loops = LoopRule::kRolled}, true, network.c_str());
+    SlopesRun unrolled = TrainSlopes({.batch = 260, .threads = 2, .loops = LoopRule::kUnrolled}, true, network.c_str());
     const std::string fused = absl::StrContains(function, "relu") ? "dense_grad_input_relu" : "dense_grad_input_gelu";
     EXPECT_EQ(rolled.ops[fused], 0) << function;
     EXPECT_EQ(unrolled.ops[fused], 2) << function;
@@ -129,7 +129,7 @@ TEST(FuseSlopes, LeaveOtherTypesAndPlainKernelsAlone) {
                                  CompileOptions{.batch = 260, .precision = DType::kFloat64},
                                  CompileOptions{.batch = 260, .plain_kernels = true}}) {
     options.threads = 2;
-    const auto session = MakeSession(kNetwork, options);
+    const auto session = MakeSession(kDenseWithSlopes, options);
     ASSERT_TRUE(session.ok()) << session.status();
     const Compiled& compiled = (*session)->compiled();
     for (const Step& step : compiled.executable.steps) {

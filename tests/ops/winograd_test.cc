@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -37,24 +38,33 @@ WinogradSizes Sizes(int64_t batch, int64_t height, int64_t width, int64_t in, in
 // Tiles that fill the image and that do not, few and many of them; few filters, which are held, and many; channels that
 // fill a block and that do not.
 std::vector<WinogradSizes> AllSizes() {
-  return {Sizes(1, 4, 4, 16, 16, 1, 1),   Sizes(2, 5, 9, 16, 48, 1, 1),    Sizes(1, 3, 3, 32, 16, 0, 0),
-          Sizes(3, 13, 7, 48, 80, 1, 0),  Sizes(1, 6, 6, 16, 32, 2, 2),    Sizes(2, 30, 31, 64, 64, 1, 1),
-          Sizes(1, 8, 8, 192, 208, 1, 1), Sizes(9, 12, 12, 144, 208, 1, 1)};
+  return {Sizes(1, 4, 4, 16, 16, 1, 1),   Sizes(2, 5, 9, 16, 48, 1, 1),     Sizes(1, 3, 3, 32, 16, 0, 0),
+          Sizes(3, 13, 7, 48, 80, 1, 0),  Sizes(1, 6, 6, 16, 32, 2, 2),     Sizes(2, 30, 31, 64, 64, 1, 1),
+          Sizes(1, 8, 8, 192, 208, 1, 1), Sizes(9, 12, 12, 144, 208, 1, 1), Sizes(11, 24, 22, 32, 80, 1, 1),
+          Sizes(5, 30, 31, 80, 48, 1, 1)};
 }
 
-// Memory for T, filled with NaN: what is read must have been written.
+// Memory for T, filled with NaN: what is read must have been written, and what lies behind must be left alone.
 class Workspace {
  public:
-  explicit Workspace(int64_t bytes) : floats_(static_cast<size_t>(bytes) / sizeof(float) + 16, NAN) {
+  explicit Workspace(int64_t bytes) : floats_(static_cast<size_t>(bytes) / sizeof(float) + 16 + kBehind, NAN) {
     begin_ = floats_.data();
     size_t space = floats_.size() * sizeof(float);
     std::align(64, static_cast<size_t>(bytes), begin_, space);
+    end_ = static_cast<float*>(begin_) + static_cast<size_t>(bytes) / sizeof(float);
+  }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() {
+    EXPECT_TRUE(std::all_of(end_, end_ + kBehind, [](float f) { return std::isnan(f); })) << "written beyond its end";
   }
   void* begin() const { return begin_; }
 
  private:
+  static constexpr size_t kBehind = 4096;  // floats
   std::vector<float> floats_;
   void* begin_;
+  const float* end_;
 };
 
 size_t At(int64_t height, int64_t width, int64_t channels, int64_t image, int64_t row, int64_t column,

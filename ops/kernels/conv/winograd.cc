@@ -8,8 +8,10 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "ops/kernels/conv/winograd_products.h"
 #include "ops/kernels/conv/winograd_tiles.h"
 #include "ops/kernels/copy/own_format.h"
+#include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/float_vectors.h"
@@ -20,6 +22,23 @@ namespace snug::core {
 namespace winograd {
 namespace {
 
+// Reads the taps of a vector of output channels from `out` on and of `count` input channels from `c` on, at most as
+// many: taps[input channel][tap][output channel].
+template <Isa kIsa, class T>
+SNUG_INLINE void ReadTaps(const WinogradFilters<T>& filters, int64_t out, int64_t c, int64_t count, float* taps) {
+  constexpr int64_t kLanes = kLanesOf<kIsa>;
+  const T* from = filters.data + out * filters.out_stride + c * filters.in_stride;
+  if (filters.in_stride == kTaps)
+    return TransposeRows<kLanes, kLanes>(count * kTaps, from, filters.out_stride, taps, kLanes);
+  constexpr int64_t kSide = std::min<int64_t>(kLanes, 8);  // a filter has more taps than that
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t l = 0; l < kLanes; l += kSide) {
+      TransposeRows<kSide, kSide>(kTaps, from + i * filters.in_stride + l * filters.out_stride, filters.out_stride,
+                                  taps + i * kTaps * kLanes + l, kLanes);
+    }
+  }
+}
+
 // Transforms the filters of kOutBlock output channels from `out` on, for the input channels [begin, end), into panels:
 // [point][panel][in_channels][columns of a panel]. Output channels that are not there get zeros.
 template <Isa kIsa, class T>
@@ -28,23 +47,30 @@ SNUG_INLINE void TransformFilters(const WinogradSizes& s, const WinogradFilters<
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kLanes = kLanesOf<kIsa>;
   constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
+  static_assert(kWinogradChannels % kLanes == 0, "a vector's output channels are all there, or none is");
   for (int64_t o = 0; o < kOutBlock; o += kLanes) {
     float* panel = panels + o / kColumns * kColumns * s.in_channels + o % kColumns;
-    for (int64_t c = begin; c < end; ++c) {
-      alignas(Vector) float taps[kTaps][kLanes] = {};
-      for (int64_t l = 0; l < kLanes && out + o + l < s.out_channels; ++l) {
-        const T* filter = filters.data + (out + o + l) * filters.out_stride + c * filters.in_stride;
-        for (int64_t t = 0; t < kTaps; ++t) {
-          taps[t][l] = static_cast<float>(filter[filters.reversed ? kTaps - 1 - t : t]);
-        }
+    for (int64_t first = begin; first < end; first += kLanes) {
+      const int64_t count = std::min(kLanes, end - first);
+      alignas(Vector) float taps[kLanes * kTaps * kLanes];
+      if (out + o < s.out_channels) {
+        ReadTaps<kIsa>(filters, out + o, first, count, taps);
+      } else {
+        std::fill_n(taps, count * kTaps * kLanes, 0.0F);
       }
-      Vector lines[kTaps], across[3 * kIn];
-      std::memcpy(lines, taps, sizeof(lines));
-      for (int64_t i = 0; i < 3; ++i) TransformFilter(lines + i * 3, 1, across + i * kIn, 1);
-      for (int64_t j = 0; j < kIn; ++j) {
-        Vector down[kIn];
-        TransformFilter(across + j, kIn, down, 1);
-        for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], panel + (i * kIn + j) * point_stride + c * kColumns);
+      for (int64_t c = 0; c < count; ++c) {
+        Vector lines[kTaps], across[3 * kIn];
+        for (int64_t t = 0; t < kTaps; ++t) {
+          LoadFloats(taps + (c * kTaps + (filters.reversed ? kTaps - 1 - t : t)) * kLanes, lines[t]);
+        }
+        for (int64_t i = 0; i < 3; ++i) TransformFilter(lines + i * 3, 1, across + i * kIn, 1);
+        for (int64_t j = 0; j < kIn; ++j) {
+          Vector down[kIn];
+          TransformFilter(across + j, kIn, down, 1);
+          for (int64_t i = 0; i < kIn; ++i) {
+            StoreFloats(down[i], panel + (i * kIn + j) * point_stride + (first + c) * kColumns);
+          }
+        }
       }
     }
   }
@@ -130,7 +156,7 @@ struct ConvCut : Tiling {
     constexpr int64_t kStep = 8;
     const int64_t most =
         filters_held ? std::clamp(kBlockFloats / kPoints / s.in_channels / kStep * kStep, kLeastTiles, kMostTiles)
-                     : kMostTiles;
+                     : kMostTilesOfHeld;
     const int64_t blocks = Parts(Parts(tiles, most), threads) * threads;
     return Parts(Parts(tiles, blocks), kStep) * kStep;
   }
@@ -167,14 +193,17 @@ struct ConvRun {
 // Multiplies the transformed data of `count` tiles, from `tile` on, with the filters of one block of output channels,
 // and writes the results.
 template <Isa kIsa, class T>
-SNUG_INLINE void MultiplyAndWrite(IsaConstant<kIsa> isa, const ConvRun<T>& run, int64_t tile, int64_t count,
-                                  const float* data, int64_t block, const float* panels, float* sums) {
+SNUG_INLINE void MultiplyAndWrite(const ConvRun<T>& run, int64_t tile, int64_t count, const float* data, int64_t block,
+                                  const float* panels, float* sums) {
   const WinogradSizes& s = run.s;
-  for (int64_t point = 0; point < kPoints; ++point) {
-    MultiplyOutBlock(isa, count, s.in_channels, {data + point * run.cut.data_point, s.in_channels, 1},
-                     panels + point * run.cut.filter_point, s.in_channels, sums + point * run.cut.sums_point,
-                     /*accumulate=*/false);
-  }
+  MultiplyPoints({.m = count,
+                  .k = s.in_channels,
+                  .a = {data, s.in_channels, 1},
+                  .a_point = run.cut.data_point,
+                  .panels = panels,
+                  .panels_point = run.cut.filter_point,
+                  .c = sums,
+                  .c_point = run.cut.sums_point});
   WithActivationOf(run.activation, [&](const auto& function) SNUG_LAMBDA {
     for (int64_t t = 0; t < count; ++t) {
       WriteTile<kIsa>(s, TileAt(run.cut, tile + t), block * kOutBlock, sums + t * kOutBlock, run.cut.sums_point,
@@ -183,12 +212,17 @@ SNUG_INLINE void MultiplyAndWrite(IsaConstant<kIsa> isa, const ConvRun<T>& run, 
   });
 }
 
-// Calls body(worker, first, last) for runs of [0, tasks), one for each thread.
-template <class Body>
-void ForEachWorker(int threads, int64_t tasks, const Body& body) {
-  const int64_t workers = std::min<int64_t>(threads, tasks);
-  ParallelFor(threads, workers, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t w = begin; w < end; ++w) body(w, tasks * w / workers, tasks * (w + 1) / workers);
+// Transforms the data of tiles from `first` on, on several threads.
+template <class T>
+void TransformTiles(int threads, const WinogradSizes& s, const Tiling& tiling, int64_t first, int64_t count, const T* x,
+                    float* data, int64_t point_stride) {
+  ParallelFor(threads, count, 4, [&](int64_t begin, int64_t end) {
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      for (int64_t t = begin; t < end; ++t) {
+        TransformTile<isa()>(s, TileAt(tiling, first + t), {0, s.in_channels}, x, data + t * s.in_channels,
+                             point_stride);
+      }
+    });
   });
 }
 
@@ -196,7 +230,7 @@ void ForEachWorker(int threads, int64_t tasks, const Body& body) {
 template <class T>
 void TransformAllFilters(int threads, const WinogradSizes& s, const Tiling& tiling, const WinogradFilters<T>& filters,
                          float* panels) {
-  constexpr int64_t kChannels = 8;
+  constexpr int64_t kChannels = kWinogradChannels;
   const int64_t parts = Parts(s.in_channels, kChannels);
   ParallelFor(threads, tiling.out_blocks * parts, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
@@ -222,10 +256,11 @@ void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const 
            tile += cut.tile_block) {
         const int64_t count = std::min(cut.tile_block, cut.tiles - tile);
         for (int64_t t = 0; t < count; ++t) {
-          TransformTile<isa()>(s, TileAt(cut, tile + t), run.x, own_data + t * s.in_channels, cut.data_point);
+          TransformTile<isa()>(s, TileAt(cut, tile + t), {0, s.in_channels}, run.x, own_data + t * s.in_channels,
+                               cut.data_point);
         }
         for (int64_t block = 0; block < cut.out_blocks; ++block) {
-          MultiplyAndWrite(isa, run, tile, count, own_data, block, panels + block * cut.filter_floats(), own_sums);
+          MultiplyAndWrite<isa()>(run, tile, count, own_data, block, panels + block * cut.filter_floats(), own_sums);
         }
       }
     });
@@ -251,8 +286,8 @@ void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, float* pa
             TransformFilters<isa()>(s, run.filters, block * kOutBlock, 0, s.in_channels, own_panels, cut.filter_point);
           }
           for (int64_t tile = 0; tile < held; tile += cut.tile_block) {
-            MultiplyAndWrite(isa, run, first + tile, std::min(cut.tile_block, held - tile), data + tile * s.in_channels,
-                             block, filters, own_sums);
+            MultiplyAndWrite<isa()>(run, first + tile, std::min(cut.tile_block, held - tile),
+                                    data + tile * s.in_channels, block, filters, own_sums);
           }
         }
       });

@@ -21,18 +21,16 @@ inline constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
 inline constexpr int64_t kOutBlock = 64;
 // All transformed filters are held if these are few floats (3 MB), else those of one block.
 inline constexpr int64_t kFilterFloats = 3 << 18;
-// Transformed data and sums of a block of tiles stay in the second-level cache: each takes about so many floats (0.4
-// MB).
-inline constexpr int64_t kBlockFloats = 1 << 17;
-inline constexpr int64_t kMostTiles = 48, kLeastTiles = 24;
+// So many tiles are worked at together: their transformed data and sums stay in the second-level cache, and those of a
+// point, with its filters, in the first one. Where filters come from further away, it is more.
+inline constexpr int64_t kBlockFloats = 1 << 17;  // of transformed data
+inline constexpr int64_t kLeastTiles = 24, kMostTiles = 32, kMostTilesOfHeld = 48;
 // Where the data of many tiles are held, they are at most so many floats (5 MB), but no fewer than kHeldTiles tiles.
 inline constexpr int64_t kHeldFloats = 5 << 18;
 inline constexpr int64_t kHeldTiles = 96;
 // Floats between the ends of what belongs to one point and the beginning of the next: without them 36 stores in a row
 // would often fall into one set of the first-level cache.
 inline constexpr int64_t kSkew = 16;
-// Along input channels the products are cut like this, so that a panel of filters stays in the first-level cache.
-inline constexpr int64_t kDepth = 256;
 
 // Tiles, and blocks of output channels. What belongs to one of the 36 points lies together, in `..._point` floats.
 struct Tiling {
@@ -69,17 +67,21 @@ struct TileAt {
   int64_t image, row, column;  // of the result
 };
 
-// Transforms the data of one tile, all its channels: data[point * point_stride + channel].
+struct Channels {
+  int64_t first, count;
+};
+
+// Transforms the data of one tile, some of its channels: data[point * point_stride + channel].
 template <Isa kIsa, class T>
-SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T* x, float* data,
-                               int64_t point_stride) {
+SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const Channels& channels, const T* x,
+                               float* data, int64_t point_stride) {
   using Vector = VectorOf<kIsa>;
   const int64_t top = at.row - s.pad_top;
   const int64_t left = at.column - s.pad_left;
   const bool inside = top >= 0 && left >= 0 && top + kIn <= s.in_height && left + kIn <= s.in_width;
   const T* image = x + at.image * s.in_height * s.in_width * s.in_channels;
-  const T* corner = image + (top * s.in_width + left) * s.in_channels;
-  for (int64_t c = 0; c < s.in_channels; c += kLanesOf<kIsa>) {
+  const T* corner = image + (top * s.in_width + left) * s.in_channels + channels.first;
+  for (int64_t c = 0; c < channels.count; c += kLanesOf<kIsa>) {
     Vector across[kPoints];
     for (int64_t i = 0; i < kIn; ++i) {
       Vector line[kIn];
@@ -98,33 +100,12 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T
   }
 }
 
-// c [m, kOutBlock] (+)= a [m, k] panels, where the panels of b are `panel_rows` rows long.
-template <Isa kIsa>
-SNUG_INLINE void MultiplyOutBlock(IsaConstant<kIsa> isa, int64_t m, int64_t k, StridedMatrix<float> a,
-                                  const float* panels, int64_t panel_rows, float* c, bool accumulate) {
-  using Tile = GemmTile<kIsa, float>;
-  for (int64_t p = 0; p < k; p += kDepth) {
-    const int64_t depth = std::min(kDepth, k - p);
-    for (int64_t j = 0; j < kOutBlock; j += Tile::kColumns) {
-      const float* panel = panels + j * panel_rows + p * Tile::kColumns;
-      for (int64_t i = 0; i < m; i += Tile::kRows) {
-        MultiplyTile(isa, std::min<int64_t>(Tile::kRows, m - i), depth, a.At(i, p), panel, Tile::kColumns,
-                     c + i * kOutBlock + j, kOutBlock, accumulate || p > 0);
-      }
-    }
-  }
-}
-
-// Transforms the data of tiles from `first` on, on several threads.
-template <class T>
-void TransformTiles(int threads, const WinogradSizes& s, const Tiling& tiling, int64_t first, int64_t count, const T* x,
-                    float* data, int64_t point_stride) {
-  ParallelFor(threads, count, 4, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t t = begin; t < end; ++t) {
-        TransformTile<isa()>(s, TileAt(tiling, first + t), x, data + t * s.in_channels, point_stride);
-      }
-    });
+// Calls body(worker, first, last) for runs of [0, tasks), one for each thread.
+template <class Body>
+void ForEachWorker(int threads, int64_t tasks, const Body& body) {
+  const int64_t workers = std::min<int64_t>(threads, tasks);
+  ParallelFor(threads, workers, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t w = begin; w < end; ++w) body(w, tasks * w / workers, tasks * (w + 1) / workers);
   });
 }
 

@@ -1,12 +1,14 @@
 // The gradient of the filters by Winograd's filtering.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "ops/kernels/conv/winograd.h"
+#include "ops/kernels/conv/winograd_products.h"
 #include "ops/kernels/conv/winograd_tiles.h"
+#include "ops/kernels/copy/transpose.h"
 
 namespace snug::core {
 namespace winograd {
@@ -39,124 +41,181 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, int
   }
 }
 
-// Transforms the sums of kOutBlock output channels from `out` on back into gradients of filters, for the input channels
-// [begin, end): sums[point][in_channels][kOutBlock].
+// The work is cut into units: up to 64 input channels, kOutBlock output channels, and a part of the tiles. What a
+// unit's thread holds, sums and a few tiles of both factors, stays in its second-level cache. So tiles are transformed
+// once for each block of the other factor's channels, which takes less than to write them to memory and to read them
+// again. Everything follows from the sizes, so bits do not depend on the threads.
+struct GradWeightCut : Tiling {
+  explicit GradWeightCut(const WinogradSizes& s)
+      : Tiling(s),
+        in_block(EqualPart(s.in_channels, kMostInChannels, kWinogradChannels)),
+        in_blocks(Parts(s.in_channels, in_block)),
+        blocks(in_blocks * out_blocks),
+        parts(std::clamp<int64_t>(tiles / kLeastPart, 1, Parts(kUnits, blocks))),
+        data_point(kTilesHeld * in_block + kSkew),
+        grad_point(kTilesHeld * kOutBlock + kSkew),
+        sums_point(in_block * kOutBlock + kSkew) {}
+
+  // Threads that have work.
+  int64_t workers(int threads) const { return std::min<int64_t>(threads, blocks * parts); }
+  int64_t factor_floats() const { return kPoints * (data_point + grad_point); }
+  int64_t sums_floats() const { return kPoints * sums_point; }
+  // Sums of a unit that is not alone are kept for those who add them up.
+  int64_t kept_sums(int threads) const { return parts == 1 ? workers(threads) : blocks * parts; }
+  int64_t bytes(int threads) const {
+    return (workers(threads) * factor_floats() + kept_sums(threads) * sums_floats()) * kFloat;
+  }
+
+  static constexpr int64_t kMostInChannels = 64;
+  static constexpr int64_t kTilesHeld = 32;
+  static constexpr int64_t kLeastPart = 128;  // tiles, of a part
+  static constexpr int64_t kUnits = 16;       // units, if there are tiles enough
+
+  int64_t in_block, in_blocks;
+  int64_t blocks;  // of the result
+  int64_t parts;   // of the tiles
+  int64_t data_point, grad_point, sums_point;
+};
+
+// One call, for its workers.
+template <class T>
+struct GradWeightRun {
+  const WinogradSizes& s;
+  const GradWeightCut& cut;
+  const T* x;
+  const T* dy;
+  T* dw;
+};
+
+// A block of the result.
+struct FilterBlock {
+  FilterBlock(const WinogradSizes& s, const GradWeightCut& cut, int64_t block)
+      : in(block % cut.in_blocks * cut.in_block),
+        in_channels(std::min(cut.in_block, s.in_channels - in)),
+        out(block / cut.in_blocks * kOutBlock) {}
+  int64_t in, in_channels;
+  int64_t out;
+};
+
+// Adds up the products of tiles [begin, end) for a block of the result: sums[point][input channel][kOutBlock].
 template <Isa kIsa, class T>
-SNUG_INLINE void WriteFilterGrads(const WinogradSizes& s, int64_t out, int64_t begin, int64_t end, const float* sums,
-                                  int64_t point_stride, T* dw) {
+SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block, int64_t begin, int64_t end,
+                          float* factors, float* sums) {
+  const GradWeightCut& cut = run.cut;
+  float* const data = factors;
+  float* const grads = factors + kPoints * cut.data_point;
+  for (int64_t first = begin; first < end; first += GradWeightCut::kTilesHeld) {
+    const int64_t count = std::min(GradWeightCut::kTilesHeld, end - first);
+    for (int64_t t = 0; t < count; ++t) {
+      const TileAt at(cut, first + t);
+      TransformTile<kIsa>(run.s, at, {block.in, block.in_channels}, run.x, data + t * block.in_channels,
+                          cut.data_point);
+      TransformTileGrad<kIsa>(run.s, at, block.out, run.dy, grads + t * GemmTile<kIsa, float>::kColumns, count,
+                              cut.grad_point);
+    }
+    MultiplyPoints({.m = block.in_channels,
+                    .k = count,
+                    .a = {data, 1, block.in_channels},
+                    .a_point = cut.data_point,
+                    .panels = grads,
+                    .panels_point = cut.grad_point,
+                    .c = sums,
+                    .c_point = cut.sums_point,
+                    .accumulate = first > begin});
+  }
+}
+
+// Transforms the sums of a block back into gradients of filters, for the block's input channels [begin, end).
+template <Isa kIsa, class T>
+SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock& block, int64_t begin, int64_t end,
+                                  const float* sums) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kLanes = kLanesOf<kIsa>;
-  const int64_t channels = std::min(kOutBlock, s.out_channels - out);
+  const int64_t channels = std::min(kOutBlock, run.s.out_channels - block.out);
+  const int64_t dw_row = run.s.in_channels * kTaps;  // of an output channel
   for (int64_t o = 0; o < channels; o += kLanes) {
-    for (int64_t c = begin; c < end; ++c) {
-      Vector across[3 * kIn];
-      for (int64_t j = 0; j < kIn; ++j) {
-        Vector column[kIn];
-        for (int64_t i = 0; i < kIn; ++i) {
-          LoadFloats(sums + (i * kIn + j) * point_stride + c * kOutBlock + o, column[i]);
+    for (int64_t first = begin; first < end; first += kLanes) {
+      alignas(Vector) float taps[kLanes * kTaps * kLanes];  // [input channel][tap][output channel]
+      for (int64_t c = 0; c < kLanes; ++c) {
+        Vector across[3 * kIn];
+        for (int64_t j = 0; j < kIn; ++j) {
+          Vector column[kIn];
+          for (int64_t i = 0; i < kIn; ++i) {
+            LoadFloats(sums + (i * kIn + j) * run.cut.sums_point + (first + c) * kOutBlock + o, column[i]);
+          }
+          TransformFilterGrad(column, 1, across + j, kIn);
         }
-        TransformFilterGrad(column, 1, across + j, kIn);
+        for (int64_t i = 0; i < 3; ++i) {
+          Vector line[3];
+          TransformFilterGrad(across + i * kIn, 1, line, 1);
+          for (int64_t j = 0; j < 3; ++j) StoreFloats(line[j], taps + (c * kTaps + i * 3 + j) * kLanes);
+        }
       }
-      Vector lines[kTaps];
-      for (int64_t i = 0; i < 3; ++i) TransformFilterGrad(across + i * kIn, 1, lines + i * 3, 1);
-      alignas(Vector) float taps[kTaps][kLanes];
-      std::memcpy(taps, lines, sizeof(taps));
-      for (int64_t l = 0; l < kLanes; ++l) {
-        T* filter = dw + ((out + o + l) * s.in_channels + c) * kTaps;
-        for (int64_t t = 0; t < kTaps; ++t) filter[t] = static_cast<T>(taps[t][l]);
+      T* const filters = run.dw + (block.out + o) * dw_row + (block.in + first) * kTaps;
+      if constexpr (std::is_same_v<T, float>) {
+        for (int64_t t = 0; t < kLanes * kTaps; t += kLanes) {
+          TransposeSquare<kLanes, kLanes>(taps + t * kLanes, kLanes, filters + t, dw_row);
+        }
+      } else {
+        for (int64_t l = 0; l < kLanes; ++l) {
+          for (int64_t t = 0; t < kLanes * kTaps; ++t) filters[l * dw_row + t] = static_cast<T>(taps[t * kLanes + l]);
+        }
       }
     }
   }
 }
 
-// Goes over the output channels in groups of blocks, whose sums are held while all tiles go by.
-struct GradWeightCut : Tiling {
-  explicit GradWeightCut(const WinogradSizes& s)
-      : Tiling(s),
-        held_tiles(HeldTiles(tiles, std::max(s.in_channels, kOutBlock))),
-        group(std::clamp<int64_t>(kFilterFloats / filter_floats(), 1, out_blocks)),
-        data_point(held_tiles * s.in_channels + kSkew),
-        grad_point(held_tiles * kOutBlock + kSkew) {}
-
-  int64_t data_floats() const { return kPoints * data_point; }
-  int64_t grad_floats() const { return kPoints * grad_point; }
-  int64_t bytes() const { return (data_floats() + group * (grad_floats() + filter_floats())) * kFloat; }
-
-  int64_t held_tiles;
-  int64_t group;  // blocks of output channels
-  int64_t data_point;
-  int64_t grad_point;  // of one block's transformed gradient
-};
-
-// Adds up the products of `count` tiles from `first` on for the blocks from `first_block` on.
-template <class T>
-void AddTiles(int threads, const WinogradSizes& s, const GradWeightCut& cut, int64_t first_block, int64_t blocks,
-              int64_t first, int64_t count, const T* dy, const float* data, float* grads, float* sums) {
-  ParallelFor(threads, blocks * count, 4, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      constexpr int64_t kColumns = GemmTile<isa(), float>::kColumns;
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t block = unit / count;
-        const int64_t tile = unit % count;
-        TransformTileGrad<isa()>(s, TileAt(cut, first + tile), (first_block + block) * kOutBlock, dy,
-                                 grads + block * cut.grad_floats() + tile * kColumns, count, cut.grad_point);
-      }
-    });
-  });
-  ParallelFor(threads, blocks * kPoints, 1, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t block = unit / kPoints;
-        const int64_t point = unit % kPoints;
-        MultiplyOutBlock(isa, s.in_channels, count, {data + point * cut.data_point, 1, s.in_channels},
-                         grads + block * cut.grad_floats() + point * cut.grad_point, count,
-                         sums + block * cut.filter_floats() + point * cut.filter_point, /*accumulate=*/first > 0);
-      }
-    });
-  });
-}
-
-// Writes the gradients of `blocks` blocks of output channels from `first_block` on.
-template <class T>
-void WriteBlocks(int threads, const WinogradSizes& s, const GradWeightCut& cut, int64_t first_block, int64_t blocks,
-                 const float* sums, T* dw) {
-  constexpr int64_t kChannels = 8;
-  const int64_t parts = Parts(s.in_channels, kChannels);
-  ParallelFor(threads, blocks * parts, 1, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t block = unit / parts;
-        const int64_t c = unit % parts * kChannels;
-        WriteFilterGrads<isa()>(s, (first_block + block) * kOutBlock, c, std::min(s.in_channels, c + kChannels),
-                                sums + block * cut.filter_floats(), cut.filter_point, dw);
-      }
-    });
-  });
+// Adds the sums of the input channels [begin, begin + count) to others.
+SNUG_INLINE void AddSums(const GradWeightCut& cut, int64_t begin, int64_t count, const float* more, float* sums) {
+  for (int64_t point = 0; point < kPoints; ++point) {
+    const int64_t at = point * cut.sums_point + begin * kOutBlock;
+    SNUG_INDEPENDENT
+    for (int64_t i = 0; i < count * kOutBlock; ++i) sums[at + i] += more[at + i];
+  }
 }
 
 }  // namespace
 }  // namespace winograd
 
-int64_t WinogradGradWeightWorkspaceBytes(int /*threads*/, const WinogradSizes& s) {
-  return winograd::GradWeightCut(s).bytes();
+int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& s) {
+  return winograd::GradWeightCut(s).bytes(threads);
 }
 
 template <class T>
 void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T* dy, T* dw, void* workspace) {
   const winograd::GradWeightCut cut(s);
-  float* data = static_cast<float*>(workspace);
-  float* grads = data + cut.data_floats();
-  float* sums = grads + cut.group * cut.grad_floats();
-  for (int64_t first_block = 0; first_block < cut.out_blocks; first_block += cut.group) {
-    const int64_t blocks = std::min(cut.group, cut.out_blocks - first_block);
-    for (int64_t first = 0; first < cut.tiles; first += cut.held_tiles) {
-      const int64_t count = std::min(cut.held_tiles, cut.tiles - first);
-      const bool there = first_block > 0 && cut.held_tiles == cut.tiles;
-      if (!there) winograd::TransformTiles(threads, s, cut, first, count, x, data, cut.data_point);
-      winograd::AddTiles(threads, s, cut, first_block, blocks, first, count, dy, data, grads, sums);
-    }
-    winograd::WriteBlocks(threads, s, cut, first_block, blocks, sums, dw);
-  }
+  const winograd::GradWeightRun<T> run = {s, cut, x, dy, dw};
+  float* const factors = static_cast<float*>(workspace);
+  float* const all_sums = factors + cut.workers(threads) * cut.factor_floats();
+  winograd::ForEachWorker(threads, cut.blocks * cut.parts, [&](int64_t worker, int64_t first, int64_t last) {
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      for (int64_t unit = first; unit < last; ++unit) {
+        const winograd::FilterBlock block(s, cut, unit / cut.parts);
+        const int64_t part = unit % cut.parts;
+        float* const sums = all_sums + (cut.parts == 1 ? worker : unit) * cut.sums_floats();
+        winograd::AddTiles<isa()>(run, block, cut.tiles * part / cut.parts, cut.tiles * (part + 1) / cut.parts,
+                                  factors + worker * cut.factor_floats(), sums);
+        if (cut.parts == 1) winograd::WriteFilterGrads<isa()>(run, block, 0, block.in_channels, sums);
+      }
+    });
+  });
+  if (cut.parts == 1) return;
+  constexpr int64_t kChannels = kWinogradChannels;  // at a time
+  const int64_t steps = Parts(cut.in_block, kChannels);
+  ParallelFor(threads, cut.blocks * steps, 1, [&](int64_t begin, int64_t end) {
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      for (int64_t i = begin; i < end; ++i) {
+        const winograd::FilterBlock block(s, cut, i / steps);
+        const int64_t c = i % steps * kChannels;
+        if (c >= block.in_channels) continue;
+        float* const sums = all_sums + i / steps * cut.parts * cut.sums_floats();
+        for (int64_t part = 1; part < cut.parts; ++part) {
+          winograd::AddSums(cut, c, kChannels, sums + part * cut.sums_floats(), sums);
+        }
+        winograd::WriteFilterGrads<isa()>(run, block, c, c + kChannels, sums);
+      }
+    });
+  });
 }
 
 template void WinogradGradWeight(int, const WinogradSizes&, const float*, const float*, float*, void*);

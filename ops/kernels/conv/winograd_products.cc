@@ -1,0 +1,144 @@
+#include "ops/kernels/conv/winograd_products.h"
+
+#include <algorithm>
+
+#include "ops/kernels/conv/winograd_tiles.h"
+#include "ops/kit/float_vectors.h"
+#include "ops/kit/isa.h"
+
+namespace snug::core::winograd {
+namespace {
+
+// Products are computed in pieces of so many steps along k, at most: two pieces then fit into the first-level cache.
+constexpr int64_t kPieceDepth = 64;
+constexpr int64_t kLineFloats = 16;  // of a cache
+
+// A register tile's rows of a piece, and how many floats further on what the next piece reads is.
+struct Strip {
+  int64_t depth;
+  StridedMatrix<float> a;
+  const float* panel;
+  float* c;
+  bool accumulate;
+  int64_t to_next_a, to_next_panel, to_next_c;
+};
+
+// Multiplies whole rows of a register tile. Of the next piece's rows and panel it asks for what this strip has here,
+// unless another strip does.
+template <Isa kIsa, bool kRowMajor, bool kAsksForRows, bool kAsksForPanel>
+SNUG_INLINE void MultiplyStrip(const Strip& s) {
+  using Tile = GemmTile<kIsa, float>;
+  using Vector = typename Tile::Vector;
+  constexpr int kRows = Tile::kRows;
+  Vector sum[kRows][2];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    float* const c = s.c + r * kOutBlock;
+    sum[r][0] = sum[r][1] = Vector{};
+    if (s.accumulate) {
+      LoadFloats(c, sum[r][0]);
+      LoadFloats(c + Tile::kLanes, sum[r][1]);
+    }
+    __builtin_prefetch(c + s.to_next_c, 1, 3);
+    __builtin_prefetch(c + s.to_next_c + Tile::kLanes, 1, 3);
+  }
+  const auto step = [&](int64_t p) SNUG_LAMBDA {
+    const float* const columns = s.panel + p * Tile::kColumns;
+    Vector b0, b1;
+    LoadFloats(columns, b0);
+    LoadFloats(columns + Tile::kLanes, b1);
+    if constexpr (kAsksForPanel) {
+      __builtin_prefetch(columns + s.to_next_panel, 0, 3);
+      if constexpr (Tile::kColumns > kLineFloats) __builtin_prefetch(columns + s.to_next_panel + kLineFloats, 0, 3);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const float value = kRowMajor ? s.a.data[r * s.a.row + p] : s.a.data[r + p * s.a.col];
+      sum[r][0] += value * b0;
+      sum[r][1] += value * b1;
+    }
+  };
+  int64_t p = 0;
+  if constexpr (kRowMajor && kAsksForRows) {
+    // A line has steps of one row: in as many steps each row's is asked for once.
+    for (; p + kLineFloats <= s.depth; p += kLineFloats) {
+#pragma GCC unroll 16
+      for (int64_t l = 0; l < kLineFloats; ++l) {
+        if (l % 2 == 0 && l / 2 < kRows) __builtin_prefetch(s.a.data + l / 2 * s.a.row + p + s.to_next_a, 0, 3);
+        step(p + l);
+      }
+    }
+  }
+  for (; p < s.depth; ++p) {
+    if constexpr (!kRowMajor && kAsksForRows) __builtin_prefetch(s.a.data + p * s.a.col + s.to_next_a, 0, 3);
+    step(p);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    StoreFloats(sum[r][0], s.c + r * kOutBlock);
+    StoreFloats(sum[r][1], s.c + r * kOutBlock + Tile::kLanes);
+  }
+}
+
+template <Isa kIsa, bool kRowMajor>
+SNUG_INLINE void MultiplyStripOfTile(bool asks_for_rows, bool asks_for_panel, const Strip& s) {
+  if (asks_for_rows && asks_for_panel) return MultiplyStrip<kIsa, kRowMajor, true, true>(s);
+  if (asks_for_rows) return MultiplyStrip<kIsa, kRowMajor, true, false>(s);
+  if (asks_for_panel) return MultiplyStrip<kIsa, kRowMajor, false, true>(s);
+  MultiplyStrip<kIsa, kRowMajor, false, false>(s);
+}
+
+template <Isa kIsa, bool kRowMajor>
+SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, const Strip& first) {
+  using Tile = GemmTile<kIsa, float>;
+  for (int64_t j = 0; j < kOutBlock; j += Tile::kColumns) {
+    for (int64_t i = 0; i < all.m; i += Tile::kRows) {
+      Strip s = first;
+      s.a = first.a.At(i, 0);
+      s.panel += j * all.k;
+      s.c += i * kOutBlock + j;
+      const int64_t rows = std::min<int64_t>(Tile::kRows, all.m - i);
+      if (rows == Tile::kRows) {
+        MultiplyStripOfTile<kIsa, kRowMajor>(j == 0, i == 0, s);
+      } else {
+        MultiplyTile(isa, rows, s.depth, s.a, s.panel, Tile::kColumns, s.c, kOutBlock, s.accumulate);
+      }
+    }
+  }
+}
+
+template <Isa kIsa, bool kRowMajor>
+SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
+  using Tile = GemmTile<kIsa, float>;
+  for (int64_t point = 0; point < kPoints; ++point) {
+    for (int64_t p = 0; p < all.k; p += kPieceDepth) {
+      Strip s = {.depth = std::min(kPieceDepth, all.k - p),
+                 .a = all.a.At(0, p),
+                 .panel = all.panels + point * all.panels_point + p * Tile::kColumns,
+                 .c = all.c + point * all.c_point,
+                 .accumulate = all.accumulate || p > 0,
+                 .to_next_a = kPieceDepth * all.a.col,
+                 .to_next_panel = kPieceDepth * Tile::kColumns,
+                 .to_next_c = 0};
+      s.a.data += point * all.a_point;
+      if (p + s.depth == all.k) {  // the next piece is another point's
+        s.to_next_a = all.a_point - p * all.a.col;
+        s.to_next_panel = all.panels_point - p * Tile::kColumns;
+        s.to_next_c = all.c_point;
+      }
+      MultiplyPiece<kIsa, kRowMajor>(isa, all, s);
+    }
+  }
+}
+
+}  // namespace
+
+void MultiplyPoints(const PointProducts& products) {
+  if (products.a.col == 1) {
+    WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), true>(isa, products); });
+  } else {
+    WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), false>(isa, products); });
+  }
+}
+
+}  // namespace snug::core::winograd

@@ -212,8 +212,7 @@ using Names = absl::StatusOr<std::vector<std::string>>;
 VariantsFn BesideProduct(const KernelRow& library, ConvPart part, DescribeConv describe) {
   return [=, name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
     SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, listed(c));
-    const bool left = c.types().output(0).dtype == DType::kFloat32 && !IsSplitProduct(c, part, describe);
-    names.insert(names.begin(), left ? "product" : name);
+    names.insert(names.begin(), IsOwnProduct(c, part, describe) ? name : "product");
     return names;
   };
 }

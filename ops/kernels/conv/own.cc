@@ -7,9 +7,11 @@
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/depthwise.h"
+#include "ops/kernels/conv/pixels.h"
 #include "ops/kernels/conv/winograd.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/panels.h"
+#include "ops/kernels/matmul/parts.h"
 #include "ops/kernels/matmul/split_gemm.h"
 #include "ops/kernels/matmul/tall.h"
 #include "ops/prepare_context.h"
@@ -35,9 +37,12 @@ WhyNot WhyNotChannelsLast(ConvPart part, const NodeTypes& types) {
 WhyNot WhyNotByPixels(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
   if (WhyNot in_double = NotInDouble(types)) return in_double;
   if (g.groups != 1) return ByDesign("it has no groups");
-  const bool strided = std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
-  if (strided) return ByDesign("it goes in steps of 1");
   return WhyNotChannelsLast(part, types);
+}
+
+WhyNot WhyNotInSteps(const ConvGeometry& g) {
+  if (IsStrided(g)) return ByDesign("it goes in steps of 1");
+  return std::nullopt;
 }
 
 // Calls f with a zero of the node's dtype, float or BFloat16.
@@ -66,6 +71,7 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
   }
 #endif
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
+  if (WhyNot reason = WhyNotInSteps(g)) return reason;
   if (g.spatial != 2 || g.kernel[0] != 3 || g.kernel[1] != 3 || g.dilation[0] != 1 || g.dilation[1] != 1) {
     return ByDesign("it is for 3 x 3 taps");
   }
@@ -217,104 +223,175 @@ PanelsShape PanelsOfWeights(ConvPart part, const ConvGeometry& g) {
   return {.n = sizes.n, .k = sizes.k, .transposed = part == ConvPart::kForward};
 }
 
-// What Prepare found.
+// How a product is computed.
+enum class ProductWay : uint8_t { kPanels, kBlocks, kSplit };
+
 struct PreparedProduct {
-  bool split = false;
+  ProductWay way = ProductWay::kPanels;
 };
 
-// Gradients of weights are sums over so many pixels, of so few numbers, that packing both factors takes too long.
+// Gradients of weights are sums over so many pixels, of so few numbers, that cutting both factors into pieces takes too
+// long.
 bool IsSplit(const PrepareContext& c, ConvPart part, const ProductSizes& s) {
   return part != ConvPart::kGradWeight && c.licence().split_products && c.types().output(0).dtype == DType::kFloat32 &&
          MachineSplitsProducts() && SplittingPays(s.m, s.n, s.k);
 }
 
-// The library does as well in float32.
-bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c) {
+// Where weights are many, the blocked product is faster than the library's convolutions backward: these pack weights
+// for themselves, or turn their gradients round, and few pixels make up for it.
+bool BlocksPay(ConvPart part, const ConvGeometry& g) {
+  constexpr int64_t kLeastColumns = 512, kManyWeights = 1 << 19, kLeastProduct = 1 << 25;
+  const ProductSizes s = SizesOfProduct(part, g);
+  if (part == ConvPart::kForward || s.n < kLeastColumns || s.m * s.n * s.k < kLeastProduct) return false;
+  const bool many_weights = g.in_channels * g.out_channels >= kManyWeights;
+  return many_weights || (part == ConvPart::kGradWeight && !IsStrided(g));
+}
+
+bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unused]] ConvPart part,
+                          [[maybe_unused]] const ConvGeometry& g) {
 #if SNUG_HAS_ONEDNN
-  return c.choice().empty() && c.types().output(0).dtype == DType::kFloat32;
+  if (c.types().output(0).dtype != DType::kFloat32) return IsStrided(g);
+  return !BlocksPay(part, g) && !IsSplit(c, part, SizesOfProduct(part, g));
 #else
   return false;
 #endif
 }
 
+ProductWay WayOf(const PrepareContext& c, ConvPart part, const ConvGeometry& g) {
+  if (IsSplit(c, part, SizesOfProduct(part, g))) return ProductWay::kSplit;
+  if (part == ConvPart::kGradWeight) return ProductWay::kBlocks;
+  return c.types().output(0).dtype == DType::kFloat32 && BlocksPay(part, g) ? ProductWay::kBlocks : ProductWay::kPanels;
+}
+
+int64_t TakenPixelsBytes(const ConvGeometry& g, DType dtype) {
+  constexpr int64_t kLine = 64;
+  if (!IsStrided(g)) return 0;
+  return Parts(g.batch * g.out[0] * g.out[1] * g.out[2] * g.in_channels * SizeOf(dtype), kLine) * kLine;
+}
+
 absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvGeometry& g) {
   if (LeftToAnother(c, "product")) return absl::OkStatus();
+  if (c.choice().empty() && ProductLeftToLibrary(c, part, g)) {
+    c.Decline(ByDesign("the library does as well"));
+    return absl::OkStatus();
+  }
   const ProductSizes s = SizesOfProduct(part, g);
-  const bool split = IsSplit(c, part, s);
-  c.SetKernel(std::make_shared<const PreparedProduct>(PreparedProduct{split}));
-  if (split) {
-    c.SetVariant("split");  // what says whether --split-products changes anything
-    c.SetWorkspaceBytes(SplitGemmWorkspaceBytes(c.threads(), s.m, s.n, s.k));
-    return absl::OkStatus();
+  const DType dtype = c.types().output(0).dtype;
+  const ProductWay way = WayOf(c, part, g);
+  const int64_t taken = TakenPixelsBytes(g, dtype);
+  c.SetKernel(std::make_shared<const PreparedProduct>(PreparedProduct{way}));
+  switch (way) {
+    case ProductWay::kSplit:
+      c.SetVariant("split");  // what says whether --split-products changes anything
+      c.SetWorkspaceBytes(taken + SplitGemmWorkspaceBytes(c.threads(), s.m, s.n, s.k));
+      return absl::OkStatus();
+    case ProductWay::kBlocks:
+      c.SetWorkspaceBytes(taken + WithFloatOf(dtype, [&](auto zero) {
+                            return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), s.m, s.n, s.k);
+                          }));
+      return absl::OkStatus();
+    case ProductWay::kPanels:
+      break;
   }
-  if (ProductLeftToLibrary(c)) {
-    c.Decline(ByDesign("the library does as well in float32"));
-    return absl::OkStatus();
+  const PanelsShape shape = PanelsOfWeights(part, g);
+  const bool packed = IsPanels(c.types().input(1).layout);
+  if (!packed && c.kept(1)) {
+    c.WantInputLayout(1, PanelsLayout(shape));
+  } else if (const int64_t bytes = taken + (packed ? 0 : PanelsBytes(shape)); bytes > 0) {
+    c.SetWorkspaceBytes(bytes);
   }
-  if (part != ConvPart::kGradWeight) {
-    const PanelsShape shape = PanelsOfWeights(part, g);
-    if (IsPanels(c.types().input(1).layout)) return absl::OkStatus();
-    if (c.kept(1)) {
-      c.WantInputLayout(1, PanelsLayout(shape));
-    } else {
-      c.SetWorkspaceBytes(PanelsBytes(shape));
-    }
-    return absl::OkStatus();
-  }
-  c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
-    return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), s.m, s.n, s.k);
-  }));
   return absl::OkStatus();
 }
 
+// What is multiplied: pixels, or the gradients of pixels, and where the result or the third of them goes. Where a
+// convolution goes in steps, `x` has the pixels that it takes alone.
+template <class T>
+struct ProductCall {
+  const T* x = nullptr;  // forward and in the gradient of the weights
+  const T* dy = nullptr;
+  const T* w = nullptr;
+  T* result = nullptr;
+  void* workspace = nullptr;
+};
+
 // y [pixels, out] = x [pixels, in] times w [out, in], transposed, or dx [pixels, in] = dy [pixels, out] times w.
 template <class T>
-void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& node) {
+void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& node, const ProductCall<T>& p) {
   const ProductSizes sizes = SizesOfProduct(part, node.geometry);
-  PanelsCall<T> call = {
-      .m = sizes.m, .n = sizes.n, .k = sizes.k, .a = k.input<T>(0), .activation = node.activation, .c = k.output<T>(0)};
+  PanelsCall<T> call = {.m = sizes.m,
+                        .n = sizes.n,
+                        .k = sizes.k,
+                        .a = part == ConvPart::kForward ? p.x : p.dy,
+                        .activation = node.activation,
+                        .c = p.result};
   if (part == ConvPart::kForward && k.has_input(2)) call.bias = k.input<T>(2);
   if (IsPanels(k.input_type(1).layout)) {
     call.panels = k.input<float>(1);
   } else {
-    PackIntoPanels(k.threads(), PanelsOfWeights(part, node.geometry), k.input<T>(1), k.workspace<float>());
-    call.panels = k.workspace<float>();
+    float* const panels = static_cast<float*>(p.workspace);
+    PackIntoPanels(k.threads(), PanelsOfWeights(part, node.geometry), p.w, panels);
+    call.panels = panels;
   }
   MultiplyByPanels(k.threads(), call);
 }
 
 // What is multiplied, in any of the three. dw [out, in] = dy [pixels, out], transposed, times x [pixels, in].
 template <class T>
-GemmCall<T> WholeProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
+GemmCall<T> WholeProduct(ConvPart part, const KernelContext& k, const ConvNode& node, const ProductCall<T>& p) {
   const ProductSizes s = SizesOfProduct(part, node.geometry);
-  GemmCall<T> call = {.m = s.m, .n = s.n, .k = s.k, .c = k.output<T>(0)};
+  GemmCall<T> call = {.m = s.m, .n = s.n, .k = s.k, .c = p.result};
   switch (part) {
     case ConvPart::kForward:
-      call.a = {k.input<T>(0), s.k, 1};
-      call.b = {k.input<T>(1), 1, s.k};
+      call.a = {p.x, s.k, 1};
+      call.b = {p.w, 1, s.k};
       call.bias = k.has_input(2) ? k.input<T>(2) : nullptr;
       break;
     case ConvPart::kGradInput:
-      call.a = {k.input<T>(0), s.k, 1};
-      call.b = {k.input<T>(1), s.n, 1};
+      call.a = {p.dy, s.k, 1};
+      call.b = {p.w, s.n, 1};
       break;
     case ConvPart::kGradWeight:
-      call.a = {k.input<T>(1), 1, s.m};
-      call.b = {k.input<T>(0), s.n, 1};
+      call.a = {p.dy, 1, s.m};
+      call.b = {p.x, s.n, 1};
       break;
   }
   return call;
 }
 
-absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
-  if (k.prepared<PreparedProduct>().split) {
-    SplitGemm(k.threads(), WholeProduct<float>(part, k, node), node.activation, k.workspace<void>());
-    return absl::OkStatus();
+template <class T>
+void Multiply(ConvPart part, const KernelContext& k, const ConvNode& node, const ProductCall<T>& p) {
+  switch (k.prepared<PreparedProduct>().way) {
+    case ProductWay::kPanels:
+      return MultiplyByWeights<T>(part, k, node, p);
+    case ProductWay::kBlocks:
+      return BlockedGemm(k.threads(), WholeProduct(part, k, node, p), node.activation, p.workspace);
+    case ProductWay::kSplit:
+      if constexpr (std::is_same_v<T, float>) {
+        SplitGemm(k.threads(), WholeProduct(part, k, node, p), node.activation, p.workspace);
+      }
   }
+}
+
+absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
+  const ConvGeometry& g = node.geometry;
   WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (part != ConvPart::kGradWeight) return MultiplyByWeights<T>(part, k, node);
-    BlockedGemm(k.threads(), WholeProduct<T>(part, k, node), node.activation, k.workspace<void>());
+    ProductCall<T> call = {.result = k.output<T>(0), .workspace = k.workspace<void>()};
+    if (part != ConvPart::kGradInput) call.x = k.input<T>(0);
+    if (part != ConvPart::kForward) call.dy = k.input<T>(part == ConvPart::kGradInput ? 0 : 1);
+    if (part != ConvPart::kGradWeight && !IsPanels(k.input_type(1).layout)) call.w = k.input<T>(1);
+    if (!IsStrided(g)) return Multiply(part, k, node, call);
+    T* const taken = k.workspace<T>();
+    call.workspace = k.workspace<char>() + TakenPixelsBytes(g, k.output_type(0).dtype);
+    if (part == ConvPart::kGradInput) {
+      call.result = taken;
+      Multiply(part, k, node, call);
+      PutBackPixels(k.threads(), g, taken, k.output<T>(0));
+    } else {
+      TakePixels(k.threads(), g, call.x, taken);
+      call.x = taken;
+      Multiply(part, k, node, call);
+    }
   });
   return absl::OkStatus();
 }
@@ -323,6 +400,7 @@ absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& n
 
 WhyNot WhyNotTall(const NodeTypes& types, const ConvGeometry& g) {
   if (WhyNot reason = WhyNotProduct(ConvPart::kGradWeight, types, g)) return reason;
+  if (WhyNot reason = WhyNotInSteps(g)) return reason;
   const ProductSizes s = SizesOfProduct(ConvPart::kGradWeight, g);
   if (!IsTall(s.m, s.n, s.k)) return ByDesign("it is for many pixels and few channels");
   return std::nullopt;
@@ -341,9 +419,9 @@ absl::Status RunTall(const KernelContext& k, const ConvNode& node) {
 
 }  // namespace
 
-bool IsSplitProduct(const PrepareContext& c, ConvPart part, DescribeConv describe) {
+bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe) {
   const ConvGeometry g = describe(c.types()).geometry;
-  return !WhyNotProduct(part, c.types(), g).has_value() && IsSplit(c, part, SizesOfProduct(part, g));
+  return !WhyNotProduct(part, c.types(), g).has_value() && !ProductLeftToLibrary(c, part, g);
 }
 
 KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {

@@ -3,8 +3,9 @@
 //   winograd   3 x 3 taps (winograd.h)
 //   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise.h)
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
-//   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), of which float32's are left to
-//              oneDNN if there is one, unless they are put together from pieces (split_gemm.h)
+//   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), or of those that it takes
+//              where it goes in steps. Of float32's those are left to oneDNN, if there is one, that it does as well:
+//              all but gradients of many weights, unless they are put together from pieces (split_gemm.h)
 #pragma once
 
 #include "ops/kernel_row.h"
@@ -19,7 +20,7 @@ KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe, VariantsFn vari
 KernelRow TallConvRow(DescribeConv describe, VariantsFn variants);  // for conv_grad_weight
 KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn variants);
 
-// Says whether a convolution that `product` serves is put together from pieces.
-bool IsSplitProduct(const PrepareContext& c, ConvPart part, DescribeConv describe);
+// Says whether `product` takes a convolution unasked.
+bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe);
 
 }  // namespace snug::core::ops

@@ -1,0 +1,77 @@
+#include "ops/kernels/conv/pixels.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+#include "engine/base/parallel.h"
+
+namespace snug::core::ops {
+namespace {
+
+constexpr int64_t kPixelsAtOnce = 32;  // by a thread
+
+using Sizes = std::array<int64_t, kMaxSpatial>;
+
+// Where a pixel is: its image, and its place in it.
+struct Place {
+  Place(const Sizes& sizes, int64_t pixel)
+      : image(pixel / (sizes[0] * sizes[1] * sizes[2])),
+        at{pixel / (sizes[1] * sizes[2]) % sizes[0], pixel / sizes[2] % sizes[1], pixel % sizes[2]} {}
+  int64_t PixelOf(const Sizes& sizes) const {
+    return ((image * sizes[0] + at[0]) * sizes[1] + at[1]) * sizes[2] + at[2];
+  }
+
+  int64_t image;
+  Sizes at;
+};
+
+// Calls fn(pixel) for each of them, on several threads.
+template <class Fn>
+void ForEachPixel(int threads, const ConvGeometry& g, const Sizes& sizes, const Fn& fn) {
+  ParallelFor(threads, g.batch * sizes[0] * sizes[1] * sizes[2], kPixelsAtOnce, [&](int64_t begin, int64_t end) {
+    for (int64_t pixel = begin; pixel < end; ++pixel) fn(pixel);
+  });
+}
+
+}  // namespace
+
+bool IsStrided(const ConvGeometry& g) {
+  return std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
+}
+
+template <class T>
+void TakePixels(int threads, const ConvGeometry& g, const T* x, T* taken) {
+  ForEachPixel(threads, g, g.out, [&](int64_t pixel) {
+    Place place(g.out, pixel);
+    for (size_t axis = 0; axis < kMaxSpatial; ++axis) place.at[axis] *= g.stride[axis];
+    std::copy_n(x + place.PixelOf(g.in) * g.in_channels, g.in_channels, taken + pixel * g.in_channels);
+  });
+}
+
+template <class T>
+void PutBackPixels(int threads, const ConvGeometry& g, const T* taken, T* dx) {
+  ForEachPixel(threads, g, g.in, [&](int64_t pixel) {
+    T* const to = dx + pixel * g.in_channels;
+    Place place(g.in, pixel);
+    bool was_taken = true;
+    for (size_t axis = 0; axis < kMaxSpatial; ++axis) {
+      was_taken = was_taken && place.at[axis] % g.stride[axis] == 0;
+      place.at[axis] /= g.stride[axis];
+      was_taken = was_taken && place.at[axis] < g.out[axis];
+    }
+    if (was_taken) {
+      std::copy_n(taken + place.PixelOf(g.out) * g.in_channels, g.in_channels, to);
+    } else {
+      std::fill_n(to, g.in_channels, T());
+    }
+  });
+}
+
+template void TakePixels(int, const ConvGeometry&, const float*, float*);
+template void TakePixels(int, const ConvGeometry&, const BFloat16*, BFloat16*);
+template void PutBackPixels(int, const ConvGeometry&, const float*, float*);
+template void PutBackPixels(int, const ConvGeometry&, const BFloat16*, BFloat16*);
+
+}  // namespace snug::core::ops

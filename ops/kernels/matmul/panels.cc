@@ -4,6 +4,7 @@
 #include <absl/types/span.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -25,12 +26,16 @@ namespace {
 
 // A panel is multiplied in pieces of so many rows, which leave room for those of a in the first-level cache.
 constexpr int64_t kPieceDepth = 256;
-// What a thread takes at a time: few enough rows that their pieces stay in the second-level cache, and many, because
-// all of these panels are read anew for the next ones.
-constexpr int64_t kTaskRows = 96;
-constexpr int64_t kTaskColumns = 512;
-// Where rows of a become floats first, they and the sums are on the stack, which is not for more.
-constexpr int64_t kHalfTaskRows = kTaskRows / 2;
+// What a thread takes at a time: few enough rows that their pieces stay in the second-level cache, beside those of the
+// next task, which are asked for meanwhile; and many, because all of these panels are read anew for the next ones.
+constexpr int64_t kTaskRows = 48, kTaskColumns = 512;
+constexpr int64_t kShortTaskRows = 96, kShort = 128;  // where rows of a have no more numbers than that
+
+// Rows of a in bfloat16 become floats first: they and the sums are on the stack, which is not for more than kTaskRows.
+template <class T>
+constexpr int64_t TaskRows(int64_t k) {
+  return std::is_same_v<T, float> && k <= kShort ? kShortTaskRows : kTaskRows;
+}
 
 // B as it is packed: its rows in pieces, in each piece the panels one after the other, each [rows of the piece][width],
 // in the sequence in which a thread reads them.
@@ -227,6 +232,14 @@ struct Rectangle {
 template <Isa kIsa>
 constexpr int64_t kStripsForPanel = GemmTile<kIsa, float>::kColumns / GemmTile<kIsa, float>::kLanes;
 
+// The others ask for what is needed after the rectangle.
+template <Isa kIsa>
+SNUG_INLINE int64_t StripsThatAsk(const Rectangle& at) {
+  using Tile = GemmTile<kIsa, float>;
+  const int64_t of_panel = std::max<int64_t>(0, Parts(at.rows, Tile::kRows) - kStripsForPanel<kIsa>);
+  return Parts(at.columns, Tile::kColumns) * of_panel;
+}
+
 // Adds up the products of `depth` columns of a, which begin at `a`, with the rows of B from p on. `ending` is null
 // unless they are the last ones; then its bias is that of all columns of c.
 template <Isa kIsa, class T>
@@ -269,11 +282,9 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
 
 template <Isa kIsa>
 SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangle& at,
-                                   absl::Span<const NeededNext> needed = {}) {
-  using Tile = GemmTile<kIsa, float>;
+                                   absl::Span<const NeededNext> needed) {
   const Pieces pieces(call.n, call.k);
-  const int64_t strips = std::max<int64_t>(0, Parts(at.rows, Tile::kRows) - kStripsForPanel<kIsa>);
-  AskingForNext next(needed, Parts(at.columns, Tile::kColumns) * strips, call.k);
+  AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
   const float* a = call.a + at.i * call.k;
   float* c = call.c + at.i * call.n + at.j;
   Ending ending = {.bias = call.bias};
@@ -292,14 +303,15 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
 
 // The rows of a become floats piece by piece, and the sums are rounded in a last sweep.
 template <Isa kIsa>
-SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Rectangle& at) {
+SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Rectangle& at,
+                                   absl::Span<const NeededNext> needed) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
   constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes;
-  alignas(64) float rows[kHalfTaskRows * kPieceDepth];
-  alignas(64) float sums[kHalfTaskRows * kTaskColumns];
+  alignas(64) float rows[kTaskRows * kPieceDepth];
+  alignas(64) float sums[kTaskRows * kTaskColumns];
   const Pieces pieces(call.n, call.k);
   const int64_t sums_row = PaddedToPanels<float>(at.columns);
-  AskingForNext nothing;
+  AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
   int64_t p = 0;
   do {
     const int64_t depth = std::min(pieces.rows, call.k - p);
@@ -314,14 +326,15 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
       }
       for (; l < depth; ++l) to[l] = static_cast<float>(from[l]);
     }
-    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, sums, sums_row, nothing);
+    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, sums, sums_row, next);
     p += depth;
   } while (p < call.k);
   FinishProduct(call.activation, at.rows, at.columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + at.j,
                 call.c + at.i * call.n + at.j, call.n);
 }
 
-// How c is cut into rectangles: so that the thread with the most has the least, and no smaller than that takes.
+// How c is cut into rectangles: with several beside each other a is read as many times, so that has to make the thread
+// with the most have noticeably less.
 struct Cut {
   Cut(int threads, int64_t m, int64_t n, int64_t most_rows) {
     row_tasks = Parts(m, most_rows);
@@ -332,16 +345,32 @@ struct Cut {
     for (int64_t tasks = fewest; tasks <= std::min(panels, fewest + 2 * threads); ++tasks) {
       const int64_t width = Parts(panels, tasks);
       const int64_t most = Parts(row_tasks * Parts(panels, width), threads) * rows * width;
-      if (tasks > fewest && most >= least) continue;
+      if (tasks > fewest && 8 * most > 7 * least) continue;
       least = most;
       columns = width * kPanel<float>;
       column_tasks = Parts(panels, width);
     }
   }
 
+  int64_t tasks() const { return row_tasks * column_tasks; }
+  // Rectangles follow each other downwards, so that a thread's next one has the same panels.
+  template <class T>
+  Rectangle At(const PanelsCall<T>& call, int64_t task) const {
+    const int64_t i = task % row_tasks * rows, j = task / row_tasks * columns;
+    return {i, j, std::min(rows, call.m - i), std::min(columns, call.n - j)};
+  }
+
   int64_t rows = 0, row_tasks = 0;
   int64_t columns = 0, column_tasks = 0;
 };
+
+// What a rectangle reads and writes beside its panels. Of c only whole rows are asked for.
+template <class T>
+std::array<NeededNext, 2> NeededFor(const PanelsCall<T>& call, const Rectangle& at) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  return {NeededNext{call.a + at.i * call.k, at.rows * call.k * kBytes},
+          NeededNext{call.c + at.i * call.n, at.columns == call.n ? at.rows * call.n * kBytes : 0}};
+}
 
 }  // namespace
 }  // namespace panels
@@ -376,14 +405,14 @@ int64_t PanelsBytes(const PanelsShape& shape) {
 
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
-  constexpr int64_t kRows = std::is_same_v<T, float> ? panels::kTaskRows : panels::kHalfTaskRows;
-  const panels::Cut cut(threads, call.m, call.n, kRows);
-  ParallelFor(threads, cut.row_tasks * cut.column_tasks, 1, [&](int64_t begin, int64_t end) {
+  const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k));
+  const int64_t workers = std::min<int64_t>(threads, cut.tasks());
+  ParallelFor(threads, workers, 1, [&](int64_t first, int64_t last) {
+    const int64_t begin = cut.tasks() * first / workers, end = cut.tasks() * last / workers;
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t i = task % cut.row_tasks * cut.rows;
-      const int64_t j = task / cut.row_tasks * cut.columns;
-      const panels::Rectangle at = {i, j, std::min(cut.rows, call.m - i), std::min(cut.columns, call.n - j)};
-      WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, at); });
+      std::array<NeededNext, 2> needed = {};
+      if (task + 1 < end) needed = panels::NeededFor(call, cut.At(call, task + 1));
+      WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, cut.At(call, task), needed); });
     }
   });
 }

@@ -14,6 +14,7 @@
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kernels/matmul/split_gemm.h"
 #include "ops/kernels/matmul/tall.h"
+#include "ops/kit/isa.h"
 #include "ops/prepare_context.h"
 #if SNUG_HAS_ONEDNN
 #include "ops/kit/onednn.h"
@@ -247,11 +248,20 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
   return many_weights || (part == ConvPart::kGradWeight && !IsStrided(g));
 }
 
+// Where pixels are many, a product by panels is as fast as memory, or as the processor, and the library's convolutions
+// are slower than either: but not where there are more columns than numbers in a sum, on fewer registers.
+bool PanelsPay(ConvPart part, const ConvGeometry& g) {
+  constexpr int64_t kManyPixels = 2048, kManyMore = 8192;
+  const ProductSizes s = SizesOfProduct(part, g);
+  if (part == ConvPart::kGradWeight || IsStrided(g)) return false;
+  return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() == Isa::kAvx512;
+}
+
 bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unused]] ConvPart part,
                           [[maybe_unused]] const ConvGeometry& g) {
 #if SNUG_HAS_ONEDNN
   if (c.types().output(0).dtype != DType::kFloat32) return IsStrided(g);
-  return !BlocksPay(part, g) && !IsSplit(c, part, SizesOfProduct(part, g));
+  return !BlocksPay(part, g) && !PanelsPay(part, g) && !IsSplit(c, part, SizesOfProduct(part, g));
 #else
   return false;
 #endif

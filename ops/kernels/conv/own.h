@@ -5,7 +5,8 @@
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
 //   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), or of those that it takes
 //              where it goes in steps. Of float32's those are left to oneDNN, if there is one, that it does as well:
-//              all but gradients of many weights, unless they are put together from pieces (split_gemm.h)
+//              few pixels, but for gradients of many weights, and but for products that are put together from pieces
+//              (split_gemm.h)
 #pragma once
 
 #include "ops/kernel_row.h"

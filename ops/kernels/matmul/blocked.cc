@@ -70,10 +70,9 @@ constexpr bool ShareASet(int64_t stride) {
 template <int kStrip, class T>
 SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, StridedMatrix<T> a, float* strips) {
   int64_t i = 0;
-  if (a.row == 1 && ShareASet<T>(a.col)) {
-    // A line of memory has entries of several strips, and these lines push each other out of the cache. So all strips
-    // take their entries of a line before the next one is read. Each is in another page, so no processor foresees which
-    // comes next: it is asked for.
+  if (a.row == 1) {
+    // A line of memory has entries of several strips: all of them take theirs before the next one is read. Each is in
+    // another page, as a rule, so no processor foresees which comes next: it is asked for.
     constexpr int64_t kAhead = 16, kOfLine = 64 / static_cast<int64_t>(sizeof(T));
     const int64_t whole = rows / kStrip;
     for (int64_t p = 0; p < depth; ++p) {
@@ -94,10 +93,6 @@ SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, StridedMatrix<T> a, flo
     float* strip = strips + i * depth;
     if (lines == kStrip && from.col == 1) {
       TransposeRows<8, kStrip>(depth, from.data, from.row, strip, kStrip);
-    } else if (lines == kStrip && from.row == 1) {
-      for (int64_t p = 0; p < depth; ++p) {
-        for (int64_t l = 0; l < kStrip; ++l) strip[p * kStrip + l] = AsFloat(from.data[p * from.col + l]);
-      }
     } else {
       for (int64_t l = 0; l < lines; ++l) {
         for (int64_t p = 0; p < depth; ++p) strip[p * kStrip + l] = AsFloat(from.data[l * from.row + p * from.col]);
@@ -109,7 +104,24 @@ SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, StridedMatrix<T> a, flo
 // Packs b [depth, columns] into panels [depth][kWidth]; missing columns of the last one are 0.
 template <int64_t kWidth, class T>
 SNUG_INLINE void PackPanelsOf(int64_t depth, int64_t columns, StridedMatrix<T> b, float* panels) {
-  for (int64_t j = 0; j < columns; j += kWidth, panels += kWidth * depth) {
+  int64_t j = 0;
+  if (b.col == 1) {
+    // Rows are further apart than a page, as a rule: several panels take their parts of a row, which is asked for
+    // before, so that lines of memory come one after the other.
+    constexpr int64_t kTogether = 128, kAhead = 8, kOfLine = 64 / static_cast<int64_t>(sizeof(T));
+    for (; j + kTogether <= columns; j += kTogether, panels += kTogether * depth) {
+      for (int64_t p = 0; p < depth; ++p) {
+        const T* from = b.data + p * b.row + j;
+        const T* later = b.data + std::min(p + kAhead, depth - 1) * b.row + j;
+        for (int64_t l = 0; l < kTogether; l += kOfLine) __builtin_prefetch(later + l);
+        for (int64_t l = 0; l < kTogether; l += kWidth) {
+          float* to = panels + l * depth + p * kWidth;
+          for (int64_t c = 0; c < kWidth; ++c) to[c] = AsFloat(from[l + c]);
+        }
+      }
+    }
+  }
+  for (; j < columns; j += kWidth, panels += kWidth * depth) {
     const int64_t width = std::min(kWidth, columns - j);
     const StridedMatrix<T> from = b.At(0, j);
     if (from.row == 1 && width == kWidth) {

@@ -250,7 +250,7 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
 
 // Where pixels are many, a product by panels is as fast as memory, or as the processor, and the library's convolutions
 // are slower than either: but not where there are more columns than numbers in a sum, on fewer registers.
-bool PanelsPay(ConvPart part, const ConvGeometry& g) {
+[[maybe_unused]] bool PanelsPay(ConvPart part, const ConvGeometry& g) {  // asked beside a library only
   constexpr int64_t kManyPixels = 2048, kManyMore = 8192;
   const ProductSizes s = SizesOfProduct(part, g);
   if (part == ConvPart::kGradWeight || IsStrided(g)) return false;

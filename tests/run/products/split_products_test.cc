@@ -14,7 +14,7 @@
 namespace snug::core {
 namespace {
 
-// Of the convolutions only `wide` has 1 x 1 taps, steps of 1 and enough channels.
+// Of the convolutions `wide` and `strided` have 1 x 1 taps and enough channels.
 constexpr char kConvsOfOneTap[] = R"(
   input { name: "image" shape { dim: [3, 20, 20] } }
   input { name: "label" dtype: INT32 max_value: 9 }
@@ -58,7 +58,8 @@ TEST(SplitProductsOfNetworks, ConvolutionsOfOneTapAreAsExact) {
   const SplitRun whole = TrainSplit({.threads = 2});
   const SplitRun split = TrainSplit({.threads = 2, .split_products = true});
   EXPECT_TRUE(whole.split.empty());
-  EXPECT_EQ(split.split, (std::vector<std::string>{"wide+bent2", "wide/conv_grad_input"}));
+  EXPECT_EQ(split.split,
+            (std::vector<std::string>{"strided", "strided/conv_grad_input", "wide+bent2", "wide/conv_grad_input"}));
   ASSERT_EQ(whole.losses.size(), split.losses.size());
   for (size_t i = 0; i < whole.losses.size(); ++i) EXPECT_NEAR(split.losses[i], whole.losses[i], 1e-5);
   EXPECT_FALSE(split.state == whole.state);

@@ -313,8 +313,8 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvGeometry
   return absl::OkStatus();
 }
 
-// What is multiplied: pixels, or the gradients of pixels, and where the result or the third of them goes. Where a
-// convolution goes in steps, `x` has the pixels that it takes alone.
+// Two of x, dy and w are multiplied, and the third, or its gradient, is the result. Where a convolution goes in steps,
+// x and its gradient have no pixels but those that it takes.
 template <class T>
 struct ProductCall {
   const T* x = nullptr;  // forward and in the gradient of the weights

@@ -4,8 +4,8 @@
 //   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise.h)
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
 //   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), or of those that it takes
-//              where it goes in steps. Of float32's those are left to oneDNN, if there is one, that it does as well:
-//              few pixels, but for gradients of many weights, and but for products that are put together from pieces
+//              where it goes in steps. In float32 it leaves those to oneDNN, if there is one, that it does as well, and
+//              takes the others: many pixels, the gradients of many weights, and what is put together from pieces
 //              (split_gemm.h)
 #pragma once
 

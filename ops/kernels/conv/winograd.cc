@@ -138,6 +138,14 @@ SNUG_INLINE void WithActivationOf(Activation activation, const Body& body) {
 
 // ---- the convolution ----
 
+// Where the data of many tiles are held, they are at most so many floats (5 MB), but no fewer than kHeldTiles tiles.
+constexpr int64_t kHeldFloats = 5 << 18;
+constexpr int64_t kHeldTiles = 96;
+
+int64_t HeldTiles(int64_t tiles, int64_t channels) {
+  return std::min(tiles, std::max(kHeldTiles, kHeldFloats / kPoints / channels));
+}
+
 // Either all transformed filters are held, and each worker transforms the tiles of one block after the other; or, where
 // filters are many and tiles few, the transformed data of many tiles are held, and each worker transforms the filters
 // of one block of output channels after the other.

@@ -23,8 +23,8 @@ struct Strip {
   int64_t to_next_a, to_next_panel, to_next_c;
 };
 
-// Multiplies whole rows of a register tile. Of the next piece's rows and panel it asks for what this strip has here,
-// unless another strip does.
+// Multiplies whole rows of a register tile, as MultiplyTile does, and asks for what it has here of the next piece's
+// rows and panel, unless another strip does.
 template <Isa kIsa, bool kRowMajor, bool kAsksForRows, bool kAsksForPanel>
 SNUG_INLINE void MultiplyStrip(const Strip& s) {
   using Tile = GemmTile<kIsa, float>;

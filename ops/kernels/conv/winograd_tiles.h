@@ -1,5 +1,5 @@
-// What the convolution and the gradient of its filters share (winograd.h): tiles and blocks of output channels, the
-// transform of the data, and the products.
+// What the convolution and the gradient of its filters share (winograd.h): tiles and blocks of output channels, and the
+// transform of the data.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,6 @@ inline constexpr int64_t kFilterFloats = 3 << 18;
 // point, with its filters, in the first one. Where filters come from further away, it is more.
 inline constexpr int64_t kBlockFloats = 1 << 17;  // of transformed data
 inline constexpr int64_t kLeastTiles = 24, kMostTiles = 32, kMostTilesOfHeld = 48;
-// Where the data of many tiles are held, they are at most so many floats (5 MB), but no fewer than kHeldTiles tiles.
-inline constexpr int64_t kHeldFloats = 5 << 18;
-inline constexpr int64_t kHeldTiles = 96;
 // Floats between the ends of what belongs to one point and the beginning of the next: without them 36 stores in a row
 // would often fall into one set of the first-level cache.
 inline constexpr int64_t kSkew = 16;
@@ -41,17 +38,13 @@ struct Tiling {
         out_blocks(Parts(s.out_channels, kOutBlock)),
         filter_point(s.in_channels * kOutBlock + kSkew) {}
 
-  // The transformed filters, or sums of gradients, of one block of output channels.
+  // The transformed filters of one block of output channels.
   int64_t filter_floats() const { return kPoints * filter_point; }
 
   int64_t rows, columns, tiles;  // of tiles: in an image, and in all
   int64_t out_blocks;
   int64_t filter_point;
 };
-
-inline int64_t HeldTiles(int64_t tiles, int64_t channels) {
-  return std::min(tiles, std::max(kHeldTiles, kHeldFloats / kPoints / channels));
-}
 
 template <Isa kIsa>
 using VectorOf = typename GemmTile<kIsa, float>::Vector;

@@ -170,4 +170,4 @@ class DebianTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)  # says why one is skipped

@@ -389,8 +389,9 @@ TEST(DynamicEngine, CancellingSkipsWhatHasNotBegun) {
                            })
                   .ok());
   std::thread stopper([&] { EXPECT_TRUE(engine->Stop(StopMode::kCancel).ok()); });
-  // Only when the engine takes no more is it cancelling for sure; then the running task may end.
-  while (engine->Push({}, Nothing).ok()) std::this_thread::yield();
+  // Only when the engine takes no more is it cancelling for sure; then the running task may end. Until then tasks come
+  // slowly: on a busy machine the other thread may be long in coming, and a full queue would wait for that task.
+  while (engine->Push({}, Nothing).ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   gate.Signal();
   stopper.join();
   EXPECT_FALSE(ran);

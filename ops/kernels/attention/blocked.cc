@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "engine/base/parallel.h"
+#include "engine/base/workers.h"
 #include "ops/kernels/attention/attention.h"
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/gemm_tile.h"
@@ -293,13 +293,10 @@ SNUG_INLINE void BackwardHead(IsaConstant<kIsa> isa, const AttentionSizes& s, co
 // Deals `tasks` out to workers by calls of body(task, scratch); each worker has its own part of the workspace.
 template <class ScratchType, class Body>
 void ForEachTask(int threads, const AttentionSizes& s, int64_t tasks, void* workspace, const Body& body) {
-  const int64_t workers = std::min<int64_t>(threads, tasks);
   const int64_t size = ScratchType(Scratch(), s).size;
-  ParallelFor(threads, workers, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t worker = begin; worker < end; ++worker) {
-      const ScratchType scratch(Scratch(static_cast<float*>(workspace) + worker * size), s);
-      for (int64_t task = tasks * worker / workers; task < tasks * (worker + 1) / workers; ++task) body(task, scratch);
-    }
+  ForEachWorker(threads, tasks, [&](int64_t worker, int64_t begin, int64_t end) {
+    const ScratchType scratch(Scratch(static_cast<float*>(workspace) + worker * size), s);
+    for (int64_t task = begin; task < end; ++task) body(task, scratch);
   });
 }
 

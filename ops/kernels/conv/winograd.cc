@@ -8,6 +8,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "engine/base/workers.h"
 #include "ops/kernels/conv/winograd_products.h"
 #include "ops/kernels/conv/winograd_tiles.h"
 #include "ops/kernels/copy/own_format.h"

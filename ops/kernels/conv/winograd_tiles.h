@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine/base/parallel.h"
 #include "ops/kernels/conv/winograd.h"
 #include "ops/kernels/conv/winograd_transforms.h"
 #include "ops/kernels/matmul/gemm_tile.h"
@@ -91,15 +90,6 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const C
       for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], data + (i * kIn + j) * point_stride + c);
     }
   }
-}
-
-// Calls body(worker, first, last) for runs of [0, tasks), one for each thread.
-template <class Body>
-void ForEachWorker(int threads, int64_t tasks, const Body& body) {
-  const int64_t workers = std::min<int64_t>(threads, tasks);
-  ParallelFor(threads, workers, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t w = begin; w < end; ++w) body(w, tasks * w / workers, tasks * (w + 1) / workers);
-  });
 }
 
 }  // namespace winograd

@@ -5,6 +5,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "engine/base/workers.h"
 #include "ops/kernels/conv/winograd.h"
 #include "ops/kernels/conv/winograd_products.h"
 #include "ops/kernels/conv/winograd_tiles.h"
@@ -187,7 +188,7 @@ void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T
   const winograd::GradWeightRun<T> run = {s, cut, x, dy, dw};
   float* const factors = static_cast<float*>(workspace);
   float* const all_sums = factors + cut.workers(threads) * cut.factor_floats();
-  winograd::ForEachWorker(threads, cut.blocks * cut.parts, [&](int64_t worker, int64_t first, int64_t last) {
+  ForEachWorker(threads, cut.blocks * cut.parts, [&](int64_t worker, int64_t first, int64_t last) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
       for (int64_t unit = first; unit < last; ++unit) {
         const winograd::FilterBlock block(s, cut, unit / cut.parts);

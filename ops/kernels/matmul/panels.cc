@@ -12,6 +12,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "engine/base/workers.h"
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/finish.h"
@@ -406,9 +407,7 @@ int64_t PanelsBytes(const PanelsShape& shape) {
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
   const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k));
-  const int64_t workers = std::min<int64_t>(threads, cut.tasks());
-  ParallelFor(threads, workers, 1, [&](int64_t first, int64_t last) {
-    const int64_t begin = cut.tasks() * first / workers, end = cut.tasks() * last / workers;
+  ForEachWorker(threads, cut.tasks(), [&](int64_t /*worker*/, int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       std::array<NeededNext, 2> needed = {};
       if (task + 1 < end) needed = panels::NeededFor(call, cut.At(call, task + 1));

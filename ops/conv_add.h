@@ -9,7 +9,7 @@ class FusedConv;
 
 namespace snug::core {
 
-// Says whether a library adds to a convolution of x what lies where its result goes, as fast as it convolves.
+// Says whether a convolution of x with an addition and an activation is as fast as without.
 bool ConvolvesAndAdds(const proto::FusedConv& options, const ValueType& x);
 
 }  // namespace snug::core

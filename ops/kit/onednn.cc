@@ -238,15 +238,13 @@ memory::desc DescriptionOf(const PackedFormat& format) {
   return ours->desc();
 }
 
-dnnl::primitive_attr AttributesWith(Activation activation, bool adds_to_destination) {
+dnnl::primitive_attr AttributesWith(Activation activation) {
   dnnl::primitive_attr attributes = UserScratchpad();
-  dnnl::post_ops after;
-  if (adds_to_destination) after.append_sum(1.0F);
-  attributes.set_post_ops(after);
   if (activation != Activation::kRelu && activation != Activation::kRelu6) return attributes;
   const bool bounded = activation == Activation::kRelu6;
   const auto algorithm = bounded ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu;
   const float beta = bounded ? 6.0F : 0.0F;
+  dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3
   after.append_eltwise(algorithm, /*alpha=*/0.0F, beta);
 #else

@@ -49,9 +49,9 @@ inline dnnl::primitive_attr UserScratchpad() {
   return attributes;
 }
 
-// Does the same, and adds relu or relu6 after the primitive's own work; before that, if asked to, what the destination
-// holds. Other activations are left to a sweep of ours (ops/kernels/activation/onednn_activated.h).
-dnnl::primitive_attr AttributesWith(Activation activation, bool adds_to_destination = false);
+// Does the same, and adds relu or relu6 after the primitive's own work. Other activations are left to a sweep of ours
+// (ops/kernels/activation/onednn_activated.h).
+dnnl::primitive_attr AttributesWith(Activation activation);
 
 struct Argument {
   int id;  // DNNL_ARG_...

@@ -1,17 +1,17 @@
 // conv_add: a convolution, the addition of a shortcut and an activation in one sweep. Only the pass add_in_convolution
-// makes it. The library adds to what lies where its result goes, so the result takes the shortcut's place.
+// makes it, where the convolution is a product of all pixels, whose sums begin at the shortcut. The result may take the
+// shortcut's place.
 #include "ops/conv_add.h"
 
 #include <absl/strings/str_cat.h>
 
-#include <cstring>
-
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/activation.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/activation/in_place.h"
+#include "ops/kernels/conv/own.h"
+#include "ops/kernels/conv/pixels.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kit/dispatch.h"
 #include "ops/op_def.h"
@@ -20,10 +20,6 @@
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
-#if SNUG_HAS_ONEDNN
-#include "ops/kernels/conv/onednn.h"
-#include "ops/kernels/matmul/onednn_bfloat16.h"
-#endif
 
 namespace snug::core {
 namespace ops::conv_add {
@@ -80,62 +76,9 @@ absl::Status PreparePlain(PrepareContext& c) {
   return absl::OkStatus();
 }
 
-#if SNUG_HAS_ONEDNN
-
-onednn::ConvSpec SpecOf(const NodeTypes& types, int threads) {
-  return {.geometry = GeometryOf(types),
-          .x = types.input(kX),
-          .w = types.input(kWeight),
-          .y = types.output(0),
-          .bias = types.has_input(kBias),
-          .adds_to_y = true,
-          .activation = ActivationOf(types),
-          .threads = threads};
+ConvNode NodeOf(const NodeTypes& types) {
+  return {.geometry = GeometryOf(types), .activation = ActivationOf(types), .adds = true};
 }
-
-absl::Status PrepareOneDnn(PrepareContext& c) {
-  if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
-  const absl::StatusOr<onednn::ConvKernel> made = onednn::MakeConv(SpecOf(c.types(), c.threads()));
-  if (onednn::Declines(c, made.status())) return absl::OkStatus();
-  SNUG_RETURN_IF_ERROR(made.status());
-  if (made->kernel == nullptr) {
-    c.WantInputLayout(kWeight, made->weights);
-    return absl::OkStatus();
-  }
-  c.SetWorkspaceBytes(made->kernel->workspace_bytes());
-  c.SetKernel(made->kernel);
-  return absl::OkStatus();
-}
-
-// Only where the shortcut is read again later does it not lie where the result goes.
-void BringShortcut(const KernelContext& k) {
-  const char* from = k.input<char>(kShortcut);
-  char* to = k.output<char>(0);
-  if (from == to) return;
-  constexpr int64_t kChunk = 1 << 18;
-  ParallelFor(k.threads(), k.output_type(0).size_bytes(), kChunk, [=](int64_t begin, int64_t end) {
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
-  });
-}
-
-absl::Status RunOneDnn(const KernelContext& k) {
-  BringShortcut(k);
-  const auto& kernel = k.prepared<onednn::Kernel>();
-  const void* x = k.input<void>(kX);
-  const void* w = k.input<void>(kWeight);
-  if (!k.has_input(kBias)) return kernel.Run({x, w, k.output<void>(0)}, k.workspace());
-  return kernel.Run({x, w, k.input<void>(kBias), k.output<void>(0)}, k.workspace());
-}
-
-KernelRow OneDnnRow() {
-  return {.name = "onednn", .library = "oneDNN", .serves = NotInDouble, .prepare = PrepareOneDnn, .run = RunOneDnn};
-}
-
-#else
-
-KernelRow OneDnnRow() { return {}; }  // the registry leaves out rows without `run`
-
-#endif
 
 void Samples(SampleBuilder& s) {
   const auto sample = [&](const char* name, const char* options) -> auto& {
@@ -151,6 +94,12 @@ void Samples(SampleBuilder& s) {
       .Input({3, 5, 3, 3})
       .Absent()
       .Input({2, 3, 3, 4});
+  s.Case("strided")  // sums of several pieces, and columns that fill no panel
+      .With(proto::ParseOptions<proto::FusedConv>("conv { filters: 37 kernel: 1 stride: 2 } activation: RELU"))
+      .Input({2, 300, 5, 7})
+      .Input({37, 300, 1, 1})
+      .Input({37})
+      .Input({2, 37, 3, 4});
   s.Case("known")
       .With(proto::ParseOptions<proto::FusedConv>("conv { filters: 1 kernel: 1 } activation: RELU"))
       .Input({1, 2, 1, 2})
@@ -172,21 +121,10 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 }  // namespace ops::conv_add
 
-bool ConvolvesAndAdds([[maybe_unused]] const proto::FusedConv& options, [[maybe_unused]] const ValueType& x) {
-#if SNUG_HAS_ONEDNN
-  const absl::StatusOr<ops::ConvGeometry> g = ops::MakeConvGeometry(options.conv(), x.shape);
+bool ConvolvesAndAdds(const proto::FusedConv& options, const ValueType& x) {
   // Of three taps and more we have faster convolutions (ops/kernels/conv/winograd.h).
-  if (!g.ok() || g->taps() != 1 || x.dtype != DType::kFloat32 || !x.layout.channels_last()) return false;
-  const onednn::ConvSpec spec = {.geometry = *g,
-                                 .x = x,
-                                 .w = {x.dtype, g->weight_shape()},
-                                 .y = {x.dtype, g->output_shape(), x.layout},
-                                 .adds_to_y = true,
-                                 .activation = FromProto(options.activation())};
-  return onednn::MakeConv(spec).ok();
-#else
-  return false;
-#endif
+  const absl::StatusOr<ops::ConvGeometry> g = ops::MakeConvGeometry(options.conv(), x.shape);
+  return g.ok() && x.dtype == DType::kFloat32 && x.layout.channels_last() && ops::IsProductOfPixels(*g);
 }
 
 namespace ops::conv_add {
@@ -200,7 +138,8 @@ SNUG_OPS(conv_add) {
            .aliases = {{Alias::Kind::kMayShare, /*output=*/0, /*input=*/kShortcut}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ConvAddCost,
-           .kernels = {OneDnnRow(), {.name = "plain", .prepare = PreparePlain, .run = RunPlain}},
+           .kernels = {ProductConvRow(ConvPart::kForward, NodeOf, nullptr),
+                       {.name = "plain", .prepare = PreparePlain, .run = RunPlain}},
            .samples = Samples}};
 }
 

@@ -59,17 +59,22 @@ struct Product {
     return c;
   }
 
-  // With b in panels.
-  std::vector<T> ByPanels(int threads, Activation activation, bool transposed) {
+  // With b in panels. What is added, if anything is, lies elsewhere, or where the result goes.
+  std::vector<T> ByPanels(int threads, Activation activation, bool transposed, const std::vector<T>& addend = {},
+                          bool in_place = false) {
     const Layout layout = PanelsLayout({.n = call.n, .k = call.k, .transposed = transposed});
     std::vector<float> panels(static_cast<size_t>(layout.packed->size_bytes()) / sizeof(float), NAN);
     OwnFormatOf(layout)->Pack(threads, b.data(), panels.data());
     std::fill(c.begin(), c.end(), T(NAN));
+    if (in_place) c = addend;
     MultiplyByPanels<T>(threads, {.m = call.m,
                                   .n = call.n,
                                   .k = call.k,
                                   .a = a.data(),
                                   .panels = panels.data(),
+                                  .addend = addend.empty() ? nullptr
+                                            : in_place     ? c.data()
+                                                           : addend.data(),
                                   .bias = call.bias,
                                   .activation = activation,
                                   .c = c.data()});
@@ -194,6 +199,30 @@ void ExpectClose(const std::vector<T>& found, const std::vector<T>& expected, fl
         << what << ", element " << i;
   }
 }
+
+// Sums that begin at 0 and those that begin at the addend are rounded elsewhere. Where the addend lies, and how many
+// threads there are, makes no difference.
+template <class T>
+void CheckAddends(float tolerance) {
+  for (const auto& [m, n, k] : kSizes) {
+    const std::vector<T> addend = Drawn<T>(m * n, 5);
+    for (const Activation activation : {Activation::kIdentity, Activation::kRelu6, Activation::kTanh}) {
+      Product<T> product(m, n, k, /*flags=*/4);
+      std::vector<T> expected = product.Plain(Activation::kIdentity);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const float sum = static_cast<float>(expected[i]) + static_cast<float>(addend[i]);
+        expected[i] = static_cast<T>(Activate(activation, sum));
+      }
+      const std::vector<T> found = product.ByPanels(1, activation, /*transposed=*/false, addend);
+      ExpectClose(found, expected, tolerance * std::sqrt(static_cast<float>(k + 1)), "addend");
+      const std::vector<T> in_place = product.ByPanels(3, activation, /*transposed=*/false, addend, /*in_place=*/true);
+      ASSERT_EQ(std::memcmp(found.data(), in_place.data(), found.size() * sizeof(T)), 0) << m << "x" << n << "x" << k;
+    }
+  }
+}
+
+TEST(Panels, BeginAtWhatTheyAdd) { CheckAddends<float>(1e-6F); }
+TEST(Panels, BeginAtWhatTheyAddInBFloat16) { CheckAddends<BFloat16>(1e-2F); }
 
 TEST(Panels, AddInFloatAndRoundOnceInBFloat16) {
   for (const auto& [m, n, k] : kSizes) {

@@ -9,14 +9,15 @@
 namespace snug::core::ops {
 
 enum class ConvPart : uint8_t {
-  kForward,     // inputs x, w and, if there is one, the bias
+  kForward,     // inputs x, w, the bias, if there is one, and what is added, if anything is
   kGradInput,   // inputs dy, w
   kGradWeight,  // inputs x, dy
 };
 
 struct ConvNode {
   ConvGeometry geometry;
-  Activation activation = Activation::kIdentity;  // for kForward only
+  Activation activation = Activation::kIdentity;  // for kForward only, as is:
+  bool adds = false;                              // input 3, of the result's shape, to the sums
 };
 using DescribeConv = ConvNode (*)(const NodeTypes&);
 

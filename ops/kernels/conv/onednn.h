@@ -17,8 +17,6 @@ struct ConvSpec {
   ops::ConvGeometry geometry;
   ValueType x, w, y;  // the types of the values, or of their gradients
   bool bias = false;
-  // For MakeConv only: y holds what is added to the result, before the activation.
-  bool adds_to_y = false;
   Activation activation = Activation::kIdentity;  // for MakeConv only
   int threads = 1;
   // The library's name for an implementation ("jit:avx2"), after "winograd " where that is the algorithm. Empty: the

@@ -194,9 +194,7 @@ WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvGeometry& 
   }
 #endif
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
-  const bool padded = std::any_of(g.pad_begin.begin(), g.pad_begin.end(), [](int64_t p) { return p != 0; }) ||
-                      std::any_of(g.pad_end.begin(), g.pad_end.end(), [](int64_t p) { return p != 0; });
-  if (g.taps() != 1 || padded) return ByDesign("it is for 1 x 1 taps without padding");
+  if (!IsProductOfPixels(g)) return ByDesign("it is for 1 x 1 taps without padding");
   return std::nullopt;
 }
 
@@ -233,9 +231,10 @@ struct PreparedProduct {
 
 // Gradients of weights are sums over so many pixels, of so few numbers, that cutting both factors into pieces takes too
 // long.
-bool IsSplit(const PrepareContext& c, ConvPart part, const ProductSizes& s) {
-  return part != ConvPart::kGradWeight && c.licence().split_products && c.types().output(0).dtype == DType::kFloat32 &&
-         MachineSplitsProducts() && SplittingPays(s.m, s.n, s.k);
+bool IsSplit(const PrepareContext& c, ConvPart part, const ConvNode& node) {
+  const ProductSizes s = SizesOfProduct(part, node.geometry);
+  return part != ConvPart::kGradWeight && !node.adds && c.licence().split_products &&
+         c.types().output(0).dtype == DType::kFloat32 && MachineSplitsProducts() && SplittingPays(s.m, s.n, s.k);
 }
 
 // Where weights are many, the blocked product is faster than the library's convolutions backward: these pack weights
@@ -249,28 +248,34 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
 }
 
 // Where pixels are many, a product by panels is as fast as memory, or as the processor, and the library's convolutions
-// are slower than either: but not where there are more columns than numbers in a sum, on fewer registers.
-[[maybe_unused]] bool PanelsPay(ConvPart part, const ConvGeometry& g) {  // asked beside a library only
-  constexpr int64_t kManyPixels = 2048, kManyMore = 8192;
-  const ProductSizes s = SizesOfProduct(part, g);
-  if (part == ConvPart::kGradWeight || IsStrided(g)) return false;
+// are slower than either: but not where there are more columns than numbers in a sum, on fewer registers. Where the
+// weights' panels are kept it takes fewer pixels; and the library is slow where it has to read what it adds to.
+[[maybe_unused]] bool PanelsPay(const PrepareContext& c, ConvPart part,
+                                const ConvNode& node) {  // beside a library only
+  constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForKept = 512;
+  if (node.adds) return true;
+  if (part == ConvPart::kGradWeight || IsStrided(node.geometry)) return false;
+  const ProductSizes s = SizesOfProduct(part, node.geometry);
+  const bool kept = c.kept(1) || IsPanels(c.types().input(1).layout);
+  if (part == ConvPart::kForward && kept && s.m >= kManyForKept) return true;
   return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() == Isa::kAvx512;
 }
 
 bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unused]] ConvPart part,
-                          [[maybe_unused]] const ConvGeometry& g) {
+                          [[maybe_unused]] const ConvNode& node) {
 #if SNUG_HAS_ONEDNN
-  if (c.types().output(0).dtype != DType::kFloat32) return IsStrided(g);
-  return !BlocksPay(part, g) && !PanelsPay(part, g) && !IsSplit(c, part, SizesOfProduct(part, g));
+  if (c.types().output(0).dtype != DType::kFloat32) return IsStrided(node.geometry);
+  return !BlocksPay(part, node.geometry) && !PanelsPay(c, part, node) && !IsSplit(c, part, node);
 #else
   return false;
 #endif
 }
 
-ProductWay WayOf(const PrepareContext& c, ConvPart part, const ConvGeometry& g) {
-  if (IsSplit(c, part, SizesOfProduct(part, g))) return ProductWay::kSplit;
+ProductWay WayOf(const PrepareContext& c, ConvPart part, const ConvNode& node) {
+  if (IsSplit(c, part, node)) return ProductWay::kSplit;
   if (part == ConvPart::kGradWeight) return ProductWay::kBlocks;
-  return c.types().output(0).dtype == DType::kFloat32 && BlocksPay(part, g) ? ProductWay::kBlocks : ProductWay::kPanels;
+  return c.types().output(0).dtype == DType::kFloat32 && BlocksPay(part, node.geometry) ? ProductWay::kBlocks
+                                                                                        : ProductWay::kPanels;
 }
 
 int64_t TakenPixelsBytes(const ConvGeometry& g, DType dtype) {
@@ -279,15 +284,16 @@ int64_t TakenPixelsBytes(const ConvGeometry& g, DType dtype) {
   return Parts(g.batch * g.out[0] * g.out[1] * g.out[2] * g.in_channels * SizeOf(dtype), kLine) * kLine;
 }
 
-absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvGeometry& g) {
+absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (LeftToAnother(c, "product")) return absl::OkStatus();
-  if (c.choice().empty() && ProductLeftToLibrary(c, part, g)) {
+  if (c.choice().empty() && ProductLeftToLibrary(c, part, node)) {
     c.Decline(ByDesign("the library does as well"));
     return absl::OkStatus();
   }
+  const ConvGeometry& g = node.geometry;
   const ProductSizes s = SizesOfProduct(part, g);
   const DType dtype = c.types().output(0).dtype;
-  const ProductWay way = WayOf(c, part, g);
+  const ProductWay way = WayOf(c, part, node);
   const int64_t taken = TakenPixelsBytes(g, dtype);
   c.SetKernel(std::make_shared<const PreparedProduct>(PreparedProduct{way}));
   switch (way) {
@@ -335,6 +341,7 @@ void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& no
                         .activation = node.activation,
                         .c = p.result};
   if (part == ConvPart::kForward && k.has_input(2)) call.bias = k.input<T>(2);
+  if (node.adds) call.addend = k.input<T>(3);
   if (IsPanels(k.input_type(1).layout)) {
     call.panels = k.input<float>(1);
   } else {
@@ -430,8 +437,8 @@ absl::Status RunTall(const KernelContext& k, const ConvNode& node) {
 }  // namespace
 
 bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe) {
-  const ConvGeometry g = describe(c.types()).geometry;
-  return !WhyNotProduct(part, c.types(), g).has_value() && !ProductLeftToLibrary(c, part, g);
+  const ConvNode node = describe(c.types());
+  return !WhyNotProduct(part, c.types(), node.geometry).has_value() && !ProductLeftToLibrary(c, part, node);
 }
 
 KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
@@ -478,7 +485,7 @@ KernelRow TallConvRow(DescribeConv describe, VariantsFn variants) {
 KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
   return {.name = "product",
           .serves = [=](const NodeTypes& types) { return WhyNotProduct(part, types, describe(types).geometry); },
-          .prepare = [=](PrepareContext& c) { return PrepareProduct(c, part, describe(c.types()).geometry); },
+          .prepare = [=](PrepareContext& c) { return PrepareProduct(c, part, describe(c.types())); },
           .variants = std::move(variants),
           .run = [=](const KernelContext& k) { return RunProduct(part, k, describe(k.types())); }};
 }

@@ -5,8 +5,8 @@
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
 //   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), or of those that it takes
 //              where it goes in steps. In float32 it leaves those to oneDNN, if there is one, that it does as well, and
-//              takes the others: many pixels, the gradients of many weights, and what is put together from pieces
-//              (split_gemm.h)
+//              takes the others: many pixels, the gradients of many weights, what has a shortcut to add, and what is
+//              put together from pieces (split_gemm.h)
 #pragma once
 
 #include "ops/kernel_row.h"

@@ -37,6 +37,11 @@ void ForEachPixel(int threads, const ConvGeometry& g, const Sizes& sizes, const 
 
 }  // namespace
 
+bool IsProductOfPixels(const ConvGeometry& g) {
+  constexpr Sizes kNone = {};
+  return g.taps() == 1 && g.groups == 1 && g.pad_begin == kNone && g.pad_end == kNone;
+}
+
 bool IsStrided(const ConvGeometry& g) {
   return std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
 }

@@ -5,6 +5,9 @@
 
 namespace snug::core::ops {
 
+// Says whether a convolution is one matrix product, of all pixels that it takes and its weights.
+bool IsProductOfPixels(const ConvGeometry& g);
+
 bool IsStrided(const ConvGeometry& g);
 
 // These are instantiated for float and BFloat16. Data is channels-last, and nothing is padded.

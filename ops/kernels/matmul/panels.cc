@@ -146,9 +146,14 @@ struct PanelPiece {
 
 // Some rows of c, for which the products with a piece are added up.
 struct Sums {
+  SNUG_INLINE Sums At(int64_t i, int64_t j) const {
+    return {data + i * stride + j, stride, from == nullptr ? nullptr : from + i * from_stride + j, from_stride};
+  }
+
   float* data;
   int64_t stride;
-  bool accumulate;  // otherwise they begin at 0
+  const float* from;  // what they begin at, which may be where they go; null: 0
+  int64_t from_stride;
 };
 
 // Computes kVectors vectors of a panel's columns. `a` has the columns of the piece; its rows are `a_stride` apart.
@@ -165,10 +170,10 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const float* a, int64_t a
     rows[r] = a + r * a_stride;
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
-    if (!c.accumulate) continue;
+    if (c.from == nullptr) continue;
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      std::memcpy(&sum[r][v], c.data + r * c.stride + v * Tile::kLanes, sizeof(Vector));
+      std::memcpy(&sum[r][v], c.from + r * c.from_stride + v * Tile::kLanes, sizeof(Vector));
     }
   }
   const char* later = piece.later.data;
@@ -216,11 +221,11 @@ SNUG_INLINE void MultiplyEdge(int64_t rows, int64_t columns, const PanelPiece& p
     here = *ending;
     if (ending->bias != nullptr) here.bias = std::copy_n(ending->bias, columns, bias) - columns;
   }
-  for (int64_t l = 0; l < rows && c.accumulate; ++l) {
-    std::copy_n(c.data + l * c.stride, columns, sums + l * Tile::kColumns);
+  for (int64_t l = 0; l < rows && c.from != nullptr; ++l) {
+    std::copy_n(c.from + l * c.from_stride, columns, sums + l * Tile::kColumns);
   }
   MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a, a_stride, ending == nullptr ? nullptr : &here,
-                                      {sums, Tile::kColumns, c.accumulate});
+                                      {sums, Tile::kColumns, c.from == nullptr ? nullptr : sums, Tile::kColumns});
   for (int64_t l = 0; l < rows; ++l) std::copy_n(sums + l * Tile::kColumns, columns, c.data + l * c.stride);
 }
 
@@ -245,8 +250,7 @@ SNUG_INLINE int64_t StripsThatAsk(const Rectangle& at) {
 // unless they are the last ones; then its bias is that of all columns of c.
 template <Isa kIsa, class T>
 SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, int64_t p, int64_t depth, const float* a,
-                               int64_t a_stride, const Ending* ending, float* c, int64_t c_stride,
-                               AskingForNext& next) {
+                               int64_t a_stride, const Ending* ending, const Sums& c, AskingForNext& next) {
   using Tile = GemmTile<kIsa, float>;
   const Pieces pieces(call.n, call.k);
   // Strips are as equal as can be: seven times seven rows take less than six times eight and one.
@@ -269,7 +273,7 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
               ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)), Tile::kVectorBytes}
               : next.Take(depth, {of_panel, 0});
       const PanelPiece piece = {depth, panel, later};
-      const Sums sums = {c + i * c_stride + j, c_stride, p > 0};
+      const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {
         MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a + i * a_stride, a_stride, last, sums);
       } else if (columns == Tile::kLanes) {
@@ -288,6 +292,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
   AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
   const float* a = call.a + at.i * call.k;
   float* c = call.c + at.i * call.n + at.j;
+  Sums sums = {c, call.n, call.addend == nullptr ? nullptr : call.addend + at.i * call.n + at.j, call.n};
   Ending ending = {.bias = call.bias};
   if (call.activation == Activation::kRelu || call.activation == Activation::kRelu6) ending.least = 0;
   if (call.activation == Activation::kRelu6) ending.most = 6;
@@ -295,7 +300,8 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
   do {  // once where there is nothing to add up, too
     const int64_t depth = std::min(pieces.rows, call.k - p);
     const bool last = p + depth == call.k;
-    MultiplyPiece<kIsa>(call, at, p, depth, a + p, call.k, last ? &ending : nullptr, c, call.n, next);
+    MultiplyPiece<kIsa>(call, at, p, depth, a + p, call.k, last ? &ending : nullptr, sums, next);
+    sums.from = c;
     p += depth;
   } while (p < call.k);
   if (call.activation != Activation::kSigmoid && call.activation != Activation::kTanh) return;
@@ -313,6 +319,10 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
   const Pieces pieces(call.n, call.k);
   const int64_t sums_row = PaddedToPanels<float>(at.columns);
   AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
+  for (int64_t i = 0; i < at.rows && call.addend != nullptr; ++i) {
+    const BFloat16* from = call.addend + (at.i + i) * call.n + at.j;
+    for (int64_t j = 0; j < at.columns; ++j) sums[i * sums_row + j] = static_cast<float>(from[j]);
+  }
   int64_t p = 0;
   do {
     const int64_t depth = std::min(pieces.rows, call.k - p);
@@ -327,7 +337,9 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
       }
       for (; l < depth; ++l) to[l] = static_cast<float>(from[l]);
     }
-    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, sums, sums_row, next);
+    const bool begun = p > 0 || call.addend != nullptr;
+    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, {sums, sums_row, begun ? sums : nullptr, sums_row},
+                        next);
     p += depth;
   } while (p < call.k);
   FinishProduct(call.activation, at.rows, at.columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + at.j,
@@ -365,12 +377,16 @@ struct Cut {
   int64_t columns = 0, column_tasks = 0;
 };
 
-// What a rectangle reads and writes beside its panels. Of c only whole rows are asked for.
+// What a rectangle reads and writes beside its panels. Of c and the addend only whole rows are asked for.
+using Needed = std::array<NeededNext, 3>;
+
 template <class T>
-std::array<NeededNext, 2> NeededFor(const PanelsCall<T>& call, const Rectangle& at) {
+Needed NeededFor(const PanelsCall<T>& call, const Rectangle& at) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-  return {NeededNext{call.a + at.i * call.k, at.rows * call.k * kBytes},
-          NeededNext{call.c + at.i * call.n, at.columns == call.n ? at.rows * call.n * kBytes : 0}};
+  const int64_t of_c = at.columns == call.n ? at.rows * call.n * kBytes : 0;
+  const bool addend = call.addend != nullptr && call.addend != call.c;
+  return {NeededNext{call.a + at.i * call.k, at.rows * call.k * kBytes}, NeededNext{call.c + at.i * call.n, of_c},
+          addend ? NeededNext{call.addend + at.i * call.n, of_c} : NeededNext{}};
 }
 
 }  // namespace
@@ -409,7 +425,7 @@ void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
   const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k));
   ForEachWorker(threads, cut.tasks(), [&](int64_t /*worker*/, int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
-      std::array<NeededNext, 2> needed = {};
+      panels::Needed needed = {};
       if (task + 1 < end) needed = panels::NeededFor(call, cut.At(call, task + 1));
       WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, cut.At(call, task), needed); });
     }

@@ -2,8 +2,8 @@
 // whose weights stand still (CompileOptions::keep_derived), once for all rounds of a loop, or in each call, where it is
 // small beside the other factor. Nothing else is packed.
 //
-// Each element of c is one chain of multiply-adds in the order of k, so bits depend neither on blocks nor on threads,
-// and are those of products that pack block by block (blocked.h).
+// Each element of c is one chain of multiply-adds in the order of k, from the addend on, so bits depend neither on
+// blocks nor on threads, and are those of products that pack block by block (blocked.h).
 #pragma once
 
 #include <absl/types/span.h>
@@ -30,12 +30,14 @@ template <class T>
 void PackIntoPanels(int threads, const PanelsShape& shape, const T* b, float* panels);
 int64_t PanelsBytes(const PanelsShape& shape);
 
-// c [m, n] = activation(a [m, k] B + bias [n]); bias may be null. Sums are float.
+// c [m, n] = activation(addend [m, n] + a [m, k] B + bias [n]); addend, which may be c itself, and bias may be null.
+// Sums are float.
 template <class T>
 struct PanelsCall {
   int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
   const float* panels = nullptr;
+  const T* addend = nullptr;
   const T* bias = nullptr;
   Activation activation = Activation::kIdentity;
   T* c = nullptr;

@@ -504,20 +504,29 @@ struct GeluGrad {
   }
 };
 
+// Returns exp(-2 u) for the u whose tanh gelu takes. (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), where nothing cancels.
+template <class A>
+SNUG_INLINE A GeluTail(A x) {
+  return Exp(A(-2 * kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
+}
+
 struct GeluByTanh {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
-    const A t = core::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
-    return A(0.5) * x * (A(1) + t);
+    return x / (A(1) + GeluTail(x));
   }
 };
 
 struct GeluByTanhGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
-    const A t = core::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
-    const A slope = A(kRootTwoOverPi) * (A(1) + A(3 * kCubic) * x * x);
-    return dy * A(0.5) * ((A(1) + t) + x * (A(1) - t * t) * slope);
+    // Further out the slope is 0 or 1 to more digits than a float has, and some of what follows might be infinite.
+    const A bounded = core::internal::Select(x < A(-10), A(-10), x);
+    const A z = core::internal::Select(bounded > A(10), A(10), bounded);
+    const A tail = GeluTail(z);
+    const A share = A(1) / (A(1) + tail);
+    const A slope = A(2 * kRootTwoOverPi) * (A(1) + A(3 * kCubic) * z * z);
+    return dy * (share + z * (share * share * tail) * slope);
   }
 };
 

@@ -1,4 +1,5 @@
-// Compares gelu's derivative from its output with the one from its input in double, over all floats (every 509th).
+// Compares gelu's derivative from its output with the one from its input in double, over all floats (every 509th);
+// and looks at gelu far from 0, where what it is made of has no end.
 #include "ops/activation/gelu_slope.h"
 
 #include <gtest/gtest.h>
@@ -83,6 +84,26 @@ TEST(GeluSlope, InDoubleFindsTheInput) {
     const double found = GeluSlope<GeluByErf>(functions::Gelu()(x), x < GeluByErf::kLeastAt);
     EXPECT_NEAR(found, functions::GeluGrad()(x, 1.0), 1e-12) << x;
   }
+}
+
+template <class T>
+void CheckFarOut() {
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const functions::GeluByTanhGrad gradient;
+  for (const T x : {T(20), T(1e10), T(1e30), std::numeric_limits<T>::max(), kInfinity}) {
+    EXPECT_EQ(gradient(x, T(1)), T(1)) << x;
+    EXPECT_NEAR(gradient(-x, T(1)), T(0), T(1e-30)) << -x;
+  }
+  for (const T x : {T(20), T(1e10), T(1e30)}) {
+    EXPECT_EQ(functions::GeluByTanh()(x), x) << x;
+    EXPECT_NEAR(functions::GeluByTanh()(-x), T(0), T(1e-30)) << -x;
+  }
+  EXPECT_TRUE(std::isnan(gradient(std::numeric_limits<T>::quiet_NaN(), T(1))));
+}
+
+TEST(GeluByTanh, IsFiniteFarOut) {
+  CheckFarOut<float>();
+  CheckFarOut<double>();
 }
 
 TEST(GeluSlope, OfSpecialOutputs) {

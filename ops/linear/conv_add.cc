@@ -122,9 +122,11 @@ void Samples(SampleBuilder& s) {
 }  // namespace ops::conv_add
 
 bool ConvolvesAndAdds(const proto::FusedConv& options, const ValueType& x) {
-  // Of three taps and more we have faster convolutions (ops/kernels/conv/winograd.h).
+  // Of three taps and more we have faster convolutions (ops/kernels/conv/winograd.h), and where it goes in steps the
+  // pixels that it takes would be copied.
   const absl::StatusOr<ops::ConvGeometry> g = ops::MakeConvGeometry(options.conv(), x.shape);
-  return g.ok() && x.dtype == DType::kFloat32 && x.layout.channels_last() && ops::IsProductOfPixels(*g);
+  return g.ok() && x.dtype == DType::kFloat32 && x.layout.channels_last() && ops::IsProductOfPixels(*g) &&
+         !ops::IsStrided(*g);
 }
 
 namespace ops::conv_add {

@@ -526,7 +526,7 @@ struct GeluByTanhGrad {
     const A tail = GeluTail(z);
     const A share = A(1) / (A(1) + tail);
     const A slope = A(2 * kRootTwoOverPi) * (A(1) + A(3 * kCubic) * z * z);
-    return dy * (share + z * (share * share * tail) * slope);
+    return dy * (share + z * (share * (share * tail)) * slope);  // share * share might be 0 too early
   }
 };
 

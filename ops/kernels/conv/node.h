@@ -16,8 +16,8 @@ enum class ConvPart : uint8_t {
 
 struct ConvNode {
   ConvGeometry geometry;
-  Activation activation = Activation::kIdentity;  // for kForward only, as is:
-  bool adds = false;                              // input 3, of the result's shape, to the sums
+  Activation activation = Activation::kIdentity;  // for kForward only
+  bool adds = false;  // for kForward only: input 3, of the result's shape, is added before the activation
 };
 using DescribeConv = ConvNode (*)(const NodeTypes&);
 

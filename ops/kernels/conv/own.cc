@@ -249,11 +249,9 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
 
 // Where pixels are many, a product by panels is as fast as memory, or as the processor, and the library's convolutions
 // are slower than either: but not where there are more columns than numbers in a sum, on fewer registers. Where the
-// weights' panels are kept it takes fewer pixels; and the library is slow where it has to read what it adds to.
-[[maybe_unused]] bool PanelsPay(const PrepareContext& c, ConvPart part,
-                                const ConvNode& node) {  // beside a library only
+// weights' panels are kept it takes fewer pixels. This is asked beside a library only.
+[[maybe_unused]] bool PanelsPay(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForKept = 512;
-  if (node.adds) return true;
   if (part == ConvPart::kGradWeight || IsStrided(node.geometry)) return false;
   const ProductSizes s = SizesOfProduct(part, node.geometry);
   const bool kept = c.kept(1) || IsPanels(c.types().input(1).layout);
@@ -264,6 +262,7 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
 bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unused]] ConvPart part,
                           [[maybe_unused]] const ConvNode& node) {
 #if SNUG_HAS_ONEDNN
+  if (node.adds) return false;  // no library's row adds
   if (c.types().output(0).dtype != DType::kFloat32) return IsStrided(node.geometry);
   return !BlocksPay(part, node.geometry) && !PanelsPay(c, part, node) && !IsSplit(c, part, node);
 #else

@@ -504,7 +504,8 @@ struct GeluGrad {
   }
 };
 
-// Returns exp(-2 u) for the u whose tanh gelu takes. (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), where nothing cancels.
+// Returns exp(-2 u) for the u whose tanh gelu takes. (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)): a
+// form without cancellation.
 template <class A>
 SNUG_INLINE A GeluTail(A x) {
   return Exp(A(-2 * kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
@@ -520,7 +521,7 @@ struct GeluByTanh {
 struct GeluByTanhGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
-    // Further out the slope is 0 or 1 to more digits than a float has, and some of what follows might be infinite.
+    // Further out the slope is 1, or less than 1e-35, and some of what follows might be infinite.
     const A bounded = core::internal::Select(x < A(-10), A(-10), x);
     const A z = core::internal::Select(bounded > A(10), A(10), bounded);
     const A tail = GeluTail(z);

@@ -94,11 +94,26 @@ void CheckFarOut() {
     EXPECT_EQ(gradient(x, T(1)), T(1)) << x;
     EXPECT_NEAR(gradient(-x, T(1)), T(0), T(1e-30)) << -x;
   }
-  for (const T x : {T(20), T(1e10), T(1e30)}) {
+  for (const T x : {T(20), T(1e10), T(1e30), std::numeric_limits<T>::max()}) {
     EXPECT_EQ(functions::GeluByTanh()(x), x) << x;
     EXPECT_NEAR(functions::GeluByTanh()(-x), T(0), T(1e-30)) << -x;
   }
   EXPECT_TRUE(std::isnan(gradient(std::numeric_limits<T>::quiet_NaN(), T(1))));
+}
+
+// The slope to the left is small, and close to nothing where it ends: what counts there is its sign and its digits.
+TEST(GeluByTanh, SlopeKeepsItsSignAndDigitsToTheLeft) {
+  const functions::GeluByTanhGrad gradient;
+  double worst = 0;
+  for (double x = -10; x < -2; x += 0.003) {
+    const float at = static_cast<float>(x);
+    const double expected = gradient(static_cast<double>(at), 1.0);
+    const double found = static_cast<double>(gradient(at, 1.0F));
+    ASSERT_LT(expected, 0) << x;
+    ASSERT_LT(found, 0) << x;
+    worst = std::fmax(worst, std::fabs(found / expected - 1));
+  }
+  EXPECT_LT(worst, 2e-5);
 }
 
 TEST(GeluByTanh, IsFiniteFarOut) {

@@ -1,6 +1,6 @@
-// Adds a shortcut, and applies the activation after it, where the convolution of 1 x 1 taps before the addition is
-// computed, if nothing else reads what is between. Two sweeps over the data are saved. Batch norms stand between these
-// unless they are folded (CompileOptions::keep_derived).
+// Adds a shortcut, and applies the activation after it, where the convolution of 1 x 1 taps and steps of 1 before
+// the addition is computed, if nothing else reads what is between. Two sweeps over the data are saved. Batch norms
+// stand between these unless they are folded (CompileOptions::keep_derived).
 #include <absl/strings/str_cat.h>
 
 #include <string>

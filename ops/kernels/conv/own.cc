@@ -230,7 +230,7 @@ struct PreparedProduct {
 };
 
 // Gradients of weights are sums over so many pixels, of so few numbers, that cutting both factors into pieces takes too
-// long.
+// long. Sums of pieces have nothing to begin at.
 bool IsSplit(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   const ProductSizes s = SizesOfProduct(part, node.geometry);
   return part != ConvPart::kGradWeight && !node.adds && c.licence().split_products &&

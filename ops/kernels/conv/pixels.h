@@ -1,11 +1,13 @@
-// The pixels that a convolution of 1 x 1 taps takes where it goes in steps, as a matrix of their own.
+// Convolutions of 1 x 1 taps as products of matrices, whose rows are pixels; and those pixels as a matrix of their own
+// where the convolution goes in steps.
 #pragma once
 
 #include "ops/kernels/conv/geometry.h"
 
 namespace snug::core::ops {
 
-// Says whether a convolution is one matrix product, of all pixels that it takes and its weights.
+// Says whether a convolution is one matrix product, of all pixels that it takes and its weights: it has 1 x 1 taps, no
+// padding and no groups.
 bool IsProductOfPixels(const ConvGeometry& g);
 
 bool IsStrided(const ConvGeometry& g);

@@ -45,6 +45,7 @@ SNUG_INLINE void MultiplyTile(IsaConstant<kIsa> isa, int64_t m, int64_t n, int64
   using Buffers = TileBuffers<Acc>;
   constexpr int64_t kPackedRows = GemmTile<kIsa, Acc>::kRows;
   Buffers tile;
+  if (k == 0) std::fill(std::begin(tile.c), std::end(tile.c), Acc(0));  // nothing is added up
   for (int64_t p = 0; p < k; p += Buffers::kDepth) {
     const int64_t depth = std::min(Buffers::kDepth, k - p);
     for (int64_t i = 0; i < m; i += kPackedRows) {

@@ -213,6 +213,42 @@ TEST(KeepDerived, AddsShortcutsWhereTheConvolutionIsComputed) {
   EXPECT_EQ(run({.threads = 2, .memory = {.strategy = "none"}}), joined);
 }
 
+// One side of the addition goes in steps of two, the other does not: the latter takes its pixels where they lie.
+constexpr char kDownsample[] = R"(
+  name: "downsample"
+  input { name: "x" shape { dim: [16, 6, 6] } }
+  input { name: "target" shape { dim: 5 } }
+  layer { name: "c1" input: "x" conv { filters: 24 kernel: 3 pad: 1 stride: 2 } }
+  layer { name: "c2" input: "c1" conv { filters: 32 kernel: 1 } }
+  layer { name: "down" input: "x" conv { filters: 32 kernel: 1 stride: 2 } }
+  layer { name: "sum" input: "c2" input: "down" add {} }
+  layer { name: "relu" input: "sum" relu {} }
+  layer { name: "flat" input: "relu" flatten {} }
+  layer { name: "fc" input: "flat" dense { units: 5 } }
+  layer { name: "loss" input: "fc" input: "target" mean_squared_error {} }
+  objective: "loss"
+)";
+
+TEST(KeepDerived, AddsShortcutsInTheConvolutionThatCopiesNoPixels) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kDownsample, "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto run = [&](const CompileOptions& options) {
+    return RunKept(*loaded, options, [&](const Compiled& compiled) {
+      std::vector<std::string> joined;
+      for (const NodeId id : compiled.graph.ProgramOrder()) {
+        const Node& node = compiled.graph.node(id);
+        if (node.op == "conv_add") joined.push_back(node.name);
+      }
+      if (options.disabled_passes.empty()) {
+        EXPECT_THAT(joined, testing::ElementsAre("c2+sum+relu"));
+      } else {
+        EXPECT_THAT(joined, testing::IsEmpty());
+      }
+    });
+  };
+  ExpectNear(run({.threads = 2}), run({.threads = 2, .disabled_passes = {"add_in_convolution"}}), "joined");
+}
+
 class OneNetwork : public testing::Test {
  protected:
   void SetUp() override {

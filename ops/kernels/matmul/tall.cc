@@ -27,6 +27,7 @@ constexpr int64_t kStripMultiple = 24;  // the rows of all register tiles divide
 constexpr int64_t kMostDepth = 125;
 constexpr int64_t kPackedFloats = 48 << 10;
 constexpr int64_t kLineBytes = 64;  // of a cache
+constexpr int64_t kLineFloats = kLineBytes / static_cast<int64_t>(sizeof(float));
 
 // How a product is cut. Everything follows from its size.
 struct Cut {
@@ -38,7 +39,7 @@ struct Cut {
         column_tasks(Parts(std::max(m, n), columns)),
         sums(rows * row_tasks * columns * column_tasks),
         parts(std::clamp<int64_t>(std::min(k / kLeastPart, kMostSums / std::max<int64_t>(1, sums)), 1, kMostParts)),
-        depth((std::min(kMostDepth, kPackedFloats / (rows + columns)) - 1) | 1) {}
+        depth((std::min(kMostDepth, (kPackedFloats - kLineFloats) / (rows + columns)) - 1) | 1) {}
   int64_t sums_row() const { return columns * column_tasks; }
 
   bool swapped;           // it is the transpose of c that is computed, which has more columns than rows
@@ -151,9 +152,10 @@ SNUG_INLINE void AddPart(const TallCall<T>& call, const Cut& cut, const Rectangl
                          float* sums) {
   using Tile = GemmTile<kIsa, float>;
   constexpr int64_t kElement = sizeof(T);
-  alignas(64) float packed[kPackedFloats];
+  alignas(kLineBytes) float packed[kPackedFloats];
   float* const strips = packed;
-  float* const panels = packed + cut.rows * cut.depth;
+  // Vectors of panels begin with lines, so that none lies in two.
+  float* const panels = packed + Parts(cut.rows * cut.depth, kLineFloats) * kLineFloats;
   for (int64_t p = begin; p < end; p += cut.depth) {
     const int64_t depth = std::min(cut.depth, end - p);
     PackRows<kIsa, Tile::kRows>(depth, at.rows, call.a + p * call.m + at.i, call.m, strips);

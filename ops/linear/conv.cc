@@ -236,7 +236,10 @@ std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv descr
 #endif
   std::vector<KernelRow> rows = {WinogradConvRow(part, describe, beside_own),
                                  DepthwiseConvRow(part, describe, beside_own)};
-  if (part == ConvPart::kGradWeight) rows.push_back(TallConvRow(describe, beside_own));
+  if (part == ConvPart::kGradWeight) {
+    rows.push_back(TallConvRow(describe, beside_own));
+    rows.push_back(PatchesConvRow(describe, beside_own));
+  }
   rows.push_back(ProductConvRow(part, describe, beside_product));
 #if SNUG_HAS_ONEDNN
   rows.push_back(std::move(onednn));

@@ -433,6 +433,62 @@ absl::Status RunTall(const KernelContext& k, const ConvNode& node) {
   return absl::OkStatus();
 }
 
+// ---- the gradient of the weights of several taps, in the same way ----
+
+WhyNot WhyNotPatches(const NodeTypes& types, const ConvGeometry& g) {
+#if SNUG_HAS_ONEDNN
+  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
+    return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
+  }
+#endif
+  if (WhyNot reason = WhyNotByPixels(ConvPart::kGradWeight, types, g)) return reason;
+  if (g.taps() == 1) return ByDesign("it is for several taps");
+  if (g.dilation[static_cast<size_t>(g.spatial - 1)] != 1) return ByDesign("it wants taps side by side");
+  return std::nullopt;
+}
+
+// [out, taps * in]: what the sums of a gradient are.
+ProductSizes SizesOfPatches(const ConvGeometry& g) {
+  ProductSizes sizes = SizesOfProduct(ConvPart::kGradWeight, g);
+  sizes.n *= g.taps();
+  return sizes;
+}
+
+// The library's gradients of weights are slow where a convolution goes in steps. Rows of few channels take longer to
+// make than long vectors to multiply. This is asked beside a library only.
+[[maybe_unused]] bool PatchesPay(const ConvGeometry& g) {
+  constexpr int64_t kManyChannels = 32, kLeastPixels = 256;
+  return IsStrided(g) && SizesOfPatches(g).k >= kLeastPixels &&
+         (g.in_channels >= kManyChannels || CurrentIsa() != Isa::kAvx512);
+}
+
+absl::Status PreparePatches(PrepareContext& c, const ConvGeometry& g) {
+  if (LeftToAnother(c, "patches")) return absl::OkStatus();
+#if SNUG_HAS_ONEDNN
+  if (c.choice().empty() && !PatchesPay(g)) {
+    c.Decline(ByDesign("the library does as well"));
+    return absl::OkStatus();
+  }
+#endif
+  const ProductSizes s = SizesOfPatches(g);
+  c.SetWorkspaceBytes(TallWorkspaceBytes(s.m, s.n, s.k));
+  return absl::OkStatus();
+}
+
+absl::Status RunPatches(const KernelContext& k, const ConvNode& node) {
+  const ConvGeometry& g = node.geometry;
+  const ProductSizes s = SizesOfPatches(g);
+  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Patches<T> patches(g, k.input<T>(0));
+    MultiplyTall<T>(
+        k.threads(),
+        {.m = s.m, .n = s.n, .k = s.k, .a = k.input<T>(1), .made_b = &patches, .groups = g.taps(), .c = k.output<T>(0)},
+        k.workspace<float>());
+  });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe) {
@@ -479,6 +535,14 @@ KernelRow TallConvRow(DescribeConv describe, VariantsFn variants) {
               },
           .variants = std::move(variants),
           .run = [=](const KernelContext& k) { return RunTall(k, describe(k.types())); }};
+}
+
+KernelRow PatchesConvRow(DescribeConv describe, VariantsFn variants) {
+  return {.name = "patches",
+          .serves = [=](const NodeTypes& types) { return WhyNotPatches(types, describe(types).geometry); },
+          .prepare = [=](PrepareContext& c) { return PreparePatches(c, describe(c.types()).geometry); },
+          .variants = std::move(variants),
+          .run = [=](const KernelContext& k) { return RunPatches(k, describe(k.types())); }};
 }
 
 KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {

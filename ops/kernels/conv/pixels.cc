@@ -74,6 +74,49 @@ void PutBackPixels(int threads, const ConvGeometry& g, const T* taken, T* dx) {
   });
 }
 
+template <class T>
+Patches<T>::Patches(const ConvGeometry& g, const T* x) : x_(x), channels_(g.in_channels) {
+  for (size_t axis = 0; axis < static_cast<size_t>(g.spatial); ++axis) {
+    const size_t to = axis + kMaxSpatial - static_cast<size_t>(g.spatial);
+    in_[to] = g.in[axis];
+    out_[to] = g.out[axis];
+    kernel_[to] = g.kernel[axis];
+    stride_[to] = g.stride[axis];
+    dilation_[to] = g.dilation[axis];
+    pad_[to] = g.pad_begin[axis];
+  }
+}
+
+template <class T>
+const T* Patches<T>::Row(int64_t row, int64_t begin, int64_t columns, T* scratch) const {
+  const Place place(out_, row);
+  Place corner = place;  // what the first tap takes, which may be padding
+  for (size_t axis = 0; axis < kMaxSpatial; ++axis) corner.at[axis] = place.at[axis] * stride_[axis] - pad_[axis];
+  const int64_t side_by_side = kernel_[2] * channels_;
+  // Those of a row of taps that are no padding.
+  const int64_t first = std::clamp<int64_t>(-corner.at[2], 0, kernel_[2]) * channels_;
+  const int64_t last = std::clamp<int64_t>(in_[2] - corner.at[2], 0, kernel_[2]) * channels_;
+  T* to = scratch;
+  for (int64_t column = begin, end = begin + columns; column < end;) {
+    const int64_t taps = column / side_by_side;
+    const int64_t from = column - taps * side_by_side, until = std::min(side_by_side, end - taps * side_by_side);
+    Place at = corner;
+    at.at[0] += taps / kernel_[1] * dilation_[0];
+    at.at[1] += taps % kernel_[1] * dilation_[1];
+    const bool inside = at.at[0] >= 0 && at.at[0] < in_[0] && at.at[1] >= 0 && at.at[1] < in_[1];
+    const int64_t data = inside ? std::clamp(first, from, until) : until;
+    const int64_t data_end = inside ? std::clamp(last, data, until) : until;
+    to = std::fill_n(to, data - from, T());
+    if (data_end > data) to = std::copy_n(x_ + (at.PixelOf(in_) * channels_ + data), data_end - data, to);
+    to = std::fill_n(to, until - data_end, T());
+    column += until - from;
+  }
+  return scratch;
+}
+
+template class Patches<float>;
+template class Patches<BFloat16>;
+
 template void TakePixels(int, const ConvGeometry&, const float*, float*);
 template void TakePixels(int, const ConvGeometry&, const BFloat16*, BFloat16*);
 template void PutBackPixels(int, const ConvGeometry&, const float*, float*);

@@ -1,8 +1,9 @@
-// Convolutions of 1 x 1 taps as products of matrices, whose rows are pixels; and those pixels as a matrix of their own
-// where the convolution goes in steps.
+// Convolutions as products of matrices. Of 1 x 1 taps the rows are pixels, which make a matrix of their own where the
+// convolution goes in steps; of others they are what all taps take.
 #pragma once
 
 #include "ops/kernels/conv/geometry.h"
+#include "ops/kernels/matmul/tall.h"
 
 namespace snug::core::ops {
 
@@ -21,5 +22,22 @@ void TakePixels(int threads, const ConvGeometry& g, const T* x, T* taken);
 // Sets dx to `taken` where a pixel was taken, and to 0 elsewhere.
 template <class T>
 void PutBackPixels(int threads, const ConvGeometry& g, const T* taken, T* dx);
+
+// What all taps take of x for each pixel of the result: [pixels, taps, in_channels], with 0 for what is padding. There
+// are no groups, and the taps along the last axis lie side by side.
+template <class T>
+class Patches final : public TallRows<T> {
+ public:
+  Patches(const ConvGeometry& g, const T* x);
+  const T* Row(int64_t row, int64_t begin, int64_t columns, T* scratch) const override;
+
+ private:
+  using Sizes = std::array<int64_t, kMaxSpatial>;
+
+  const T* x_;
+  int64_t channels_;
+  // The axes that a convolution has are the last ones here.
+  Sizes in_ = {1, 1, 1}, out_ = {1, 1, 1}, kernel_ = {1, 1, 1}, stride_ = {1, 1, 1}, dilation_ = {1, 1, 1}, pad_ = {};
+};
 
 }  // namespace snug::core::ops

@@ -50,13 +50,28 @@ struct Cut {
   int64_t depth;
 };
 
-// Copies rows [rows, width] into panels [rows][kWidth], one behind the other. Columns that the last one has not become
-// 0.
+// One of the factors.
+template <class T>
+struct Factor {
+  int64_t columns;
+  const T* data;
+  const TallRows<T>* made;  // in place of data
+};
+
+// So many columns of a factor, at most, are packed at once.
+constexpr int64_t kMostColumns = std::max(kTaskRows, kTaskColumns);
+
+// Copies columns [j, j + width) of rows [begin, begin + rows) into panels [rows][kWidth], one behind the other. Columns
+// that the last one has not become 0.
 template <Isa kIsa, int64_t kWidth, class T>
-SNUG_INLINE void PackRows(int64_t rows, int64_t width, const T* from, int64_t from_row, float* panels) {
+SNUG_INLINE void PackRows(const Factor<T>& factor, int64_t begin, int64_t rows, int64_t first, int64_t width,
+                          float* panels) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
   constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes;
-  for (int64_t p = 0; p < rows; ++p, from += from_row) {
+  T scratch[kMostColumns];
+  for (int64_t p = 0; p < rows; ++p) {
+    const T* const from = factor.made == nullptr ? factor.data + (begin + p) * factor.columns + first
+                                                 : factor.made->Row(begin + p, first, width, scratch);
     float* to = panels + p * kWidth;
     int64_t j = 0;
     for (; j + kWidth <= width; j += kWidth, to += rows * kWidth) {
@@ -75,11 +90,20 @@ SNUG_INLINE void PackRows(int64_t rows, int64_t width, const T* from, int64_t fr
   }
 }
 
-// What the next rows of the factors are, for it is asked for while these are multiplied.
+// The next rows of the factors, which are asked for while these are multiplied; not of those that are made.
 class Coming {
  public:
-  SNUG_INLINE Coming(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes)
-      : a_(static_cast<const char*>(a)), b_(static_cast<const char*>(b)), a_bytes_(a_bytes), b_bytes_(b_bytes) {}
+  template <class T>
+  SNUG_INLINE Coming(const Factor<T>& a, const Factor<T>& b, int64_t row, int64_t rows) {
+    constexpr int64_t kElement = sizeof(T);
+    const Factor<T>& there = a.made == nullptr ? a : b;
+    a_ = reinterpret_cast<const char*>(there.data + row * there.columns);
+    b_ = a_;
+    if (a.made == nullptr) a_bytes_ = rows * a.columns * kElement;
+    if (b.made != nullptr) return;
+    b_ = reinterpret_cast<const char*>(b.data + row * b.columns);
+    b_bytes_ = rows * b.columns * kElement;
+  }
   // Returns where the next `lines` cache lines are. They may go beyond the end.
   SNUG_INLINE const char* Take(int64_t lines) {
     const int64_t at = at_;
@@ -90,7 +114,7 @@ class Coming {
 
  private:
   const char *a_, *b_;
-  int64_t a_bytes_, b_bytes_, at_ = 0;
+  int64_t a_bytes_ = 0, b_bytes_ = 0, at_ = 0;
 };
 
 // Some rows of sums, to which products are added.
@@ -148,21 +172,19 @@ struct Rectangle {
 
 // Adds up the products of rows [begin, end) of the factors; the first sum of the rectangle is at `sums`.
 template <Isa kIsa, class T>
-SNUG_INLINE void AddPart(const TallCall<T>& call, const Cut& cut, const Rectangle& at, int64_t begin, int64_t end,
-                         float* sums) {
+SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut, const Rectangle& at, int64_t begin,
+                         int64_t end, float* sums) {
   using Tile = GemmTile<kIsa, float>;
-  constexpr int64_t kElement = sizeof(T);
   alignas(kLineBytes) float packed[kPackedFloats];
   float* const strips = packed;
   // Vectors of panels begin with lines, so that none lies in two.
   float* const panels = packed + Parts(cut.rows * cut.depth, kLineFloats) * kLineFloats;
   for (int64_t p = begin; p < end; p += cut.depth) {
     const int64_t depth = std::min(cut.depth, end - p);
-    PackRows<kIsa, Tile::kRows>(depth, at.rows, call.a + p * call.m + at.i, call.m, strips);
-    PackRows<kIsa, Tile::kColumns>(depth, at.columns, call.b + p * call.n + at.j, call.n, panels);
-    const int64_t next = p + depth, next_rows = std::min(cut.depth, end - next);
-    Coming coming(call.a + next * call.m, next_rows * call.m * kElement, call.b + next * call.n,
-                  next_rows * call.n * kElement);
+    PackRows<kIsa, Tile::kRows>(a, p, depth, at.i, at.rows, strips);
+    PackRows<kIsa, Tile::kColumns>(b, p, depth, at.j, at.columns, panels);
+    const int64_t next = p + depth;
+    Coming coming(a, b, next, std::min(cut.depth, end - next));
     for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
       for (int64_t i = 0; i < at.rows; i += Tile::kRows) {
         MultiplyStrip<kIsa, Tile::kRows>(std::min<int64_t>(Tile::kRows, at.rows - i), depth, strips + i * depth,
@@ -184,36 +206,44 @@ bool IsTall(int64_t m, int64_t n, int64_t k) {
 }
 
 template <class T>
-void MultiplyTall(int threads, const TallCall<T>& asked, float* workspace) {
-  const tall::Cut cut(asked.m, asked.n, asked.k);
-  TallCall<T> call = asked;
-  if (cut.swapped) {
-    std::swap(call.m, call.n);
-    std::swap(call.a, call.b);
-  }
+void MultiplyTall(int threads, const TallCall<T>& call, float* workspace) {
+  const tall::Cut cut(call.m, call.n, call.k);
+  tall::Factor<T> a = {call.m, call.a, nullptr}, b = {call.n, call.b, call.made_b};
+  if (cut.swapped) std::swap(a, b);
   const int64_t tasks = cut.row_tasks * cut.column_tasks;
   ParallelFor(threads, cut.parts * tasks, 1, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t part = task / tasks;
       const int64_t i = task % tasks / cut.column_tasks * cut.rows, j = task % cut.column_tasks * cut.columns;
-      const tall::Rectangle at = {i, j, std::min(cut.rows, call.m - i), std::min(cut.columns, call.n - j)};
+      const tall::Rectangle at = {i, j, std::min(cut.rows, a.columns - i), std::min(cut.columns, b.columns - j)};
       const int64_t begin = call.k * part / cut.parts, end = call.k * (part + 1) / cut.parts;
       float* sums = workspace + part * cut.sums + i * cut.sums_row() + j;
-      WithIsa([&](auto isa) SNUG_LAMBDA { tall::AddPart<isa()>(call, cut, at, begin, end, sums); });
+      WithIsa([&](auto isa) SNUG_LAMBDA { tall::AddPart<isa()>(a, b, cut, at, begin, end, sums); });
     }
   });
-  const int64_t c_row = cut.swapped ? 1 : call.n, c_column = cut.swapped ? call.m : 1;
+  const int64_t of_group = call.n / call.groups;
+  const auto place = [&](int64_t column) SNUG_LAMBDA {  // in c's row, of a column of b
+    return column % of_group * call.groups + column / of_group;
+  };
   constexpr int64_t kChunk = 8;
-  ParallelFor(threads, call.m, kChunk, [&](int64_t begin, int64_t end) {
+  ParallelFor(threads, a.columns, kChunk, [&](int64_t begin, int64_t end) {
     WithIsa([&]() SNUG_LAMBDA {
       for (int64_t i = begin; i < end; ++i) {
         float* sums = workspace + i * cut.sums_row();
         for (int64_t part = 1; part < cut.parts; ++part) {
           const float* more = sums + part * cut.sums;
           SNUG_INDEPENDENT
-          for (int64_t j = 0; j < call.n; ++j) sums[j] += more[j];
+          for (int64_t j = 0; j < b.columns; ++j) sums[j] += more[j];
         }
-        for (int64_t j = 0; j < call.n; ++j) call.c[i * c_row + j * c_column] = static_cast<T>(sums[j]);
+        if (cut.swapped) {
+          T* const column = call.c + place(i);
+          for (int64_t j = 0; j < b.columns; ++j) column[j * call.n] = static_cast<T>(sums[j]);
+          continue;
+        }
+        for (int64_t q = 0; q < call.groups; ++q) {
+          T* const row = call.c + i * call.n + q;
+          for (int64_t j = 0; j < of_group; ++j) row[j * call.groups] = static_cast<T>(sums[q * of_group + j]);
+        }
       }
     });
   });

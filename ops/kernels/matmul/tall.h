@@ -7,12 +7,23 @@
 
 namespace snug::core {
 
+// The rows of a factor that is nowhere in memory as a whole: they are made when they are packed.
+template <class T>
+class TallRows {
+ public:
+  virtual ~TallRows() = default;
+  // Returns columns [begin, begin + columns) of a row, which may be put into `scratch`.
+  virtual const T* Row(int64_t row, int64_t begin, int64_t columns, T* scratch) const = 0;
+};
+
 // c [m, n] = a [k, m], transposed, times b [k, n]. All are row-major.
 template <class T>
 struct TallCall {
   int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
   const T* b = nullptr;
+  const TallRows<T>* made_b = nullptr;  // in place of b
+  int64_t groups = 1;  // of b's columns, all of one size: c has the first columns of all of them, then the second ones
   T* c = nullptr;
 };
 

@@ -97,7 +97,10 @@ void PlainAttention(int threads, const AttentionSizes& s, const AttentionForward
     T* out = call.out + s.out.Offset(b, h, i);
     const int64_t keys = s.KeysOf(i);
     Acc largest = kNothing;
-    for (int64_t j = 0; j < keys; ++j) largest = std::max(largest, head.Score(i, j));
+    for (int64_t j = 0; j < keys; ++j) {
+      const Acc score = head.Score(i, j);
+      if (score > largest || score != score) largest = score;  // a NaN stays, and makes the row one
+    }
     Acc sum = 0;
     for (int64_t j = 0; j < keys && largest != kNothing; ++j) sum += std::exp(head.Score(i, j) - largest);
     const Acc lse = largest == kNothing ? kNothing : largest + std::log(sum);

@@ -326,16 +326,16 @@ absl::Status GatherRows(const KernelContext& k, int x, int choices_input, int ax
     const int64_t n = k.input_type(choices_input).num_elements();
     const int64_t rows = shape[axis];
     SNUG_RETURN_IF_ERROR(CheckChoices(name, k.input_type(choices_input).shape, choices, rows));
-    const int64_t row_bytes = shape.Count(axis + 1, shape.rank()) * SizeOf(k.input_type(x).dtype);
+    const int64_t row_elements = shape.Count(axis + 1, shape.rank());
+    const int64_t row_bytes = row_elements * SizeOf(k.input_type(x).dtype);
     const char* from = k.input<char>(x);
     char* to = k.output<char>(0);
-    ParallelFor(k.threads(), shape.Count(0, axis) * n, std::max<int64_t>(1, kElementsPerTask / row_bytes),
-                [=](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    std::memcpy(to + i * row_bytes, from + (i / n * rows + choices[i % n]) * row_bytes,
-                                static_cast<size_t>(row_bytes));
-                  }
-                });
+    ParallelFor(k.threads(), shape.Count(0, axis) * n, TaskRows(row_elements), [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        std::memcpy(to + i * row_bytes, from + (i / n * rows + choices[i % n]) * row_bytes,
+                    static_cast<size_t>(row_bytes));
+      }
+    });
     return absl::OkStatus();
   });
 }

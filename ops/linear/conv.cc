@@ -327,10 +327,10 @@ const std::vector<ConvCase>& ConvCases() {
       {"patches", "filters: 5 kernel: 4 stride: 4", {2, 3, 8, 13}, {5, 3, 4, 4}, {2, 5, 2, 3}},
       {"patches_of_4_channels", "filters: 16 kernel: 2 stride: 2", {2, 4, 6, 8}, {16, 4, 2, 2}, {2, 16, 3, 4}},
       {"strided_wide",
-       "filters: 3 kernel: [2, 3] stride: [2, 1] pad: [0, 1]",
-       {1, 32, 32, 16},
-       {3, 32, 2, 3},
-       {1, 3, 16, 16}},
+       "filters: 3 kernel: [1, 3] stride: [2, 1] pad: [0, 1]",
+       {1, 128, 2, 256},
+       {3, 128, 1, 3},
+       {1, 3, 1, 256}},
       {"stem_wide", "filters: 1 kernel: [2, 3] stride: 2", {1, 3, 2, 2056}, {1, 3, 2, 3}, {1, 1, 1, 1027}},
   };
   return *cases;

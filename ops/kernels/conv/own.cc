@@ -457,9 +457,8 @@ ProductSizes SizesOfPatches(const ConvGeometry& g) {
 // The library's gradients of weights are slow where a convolution goes in steps. Rows of few channels take longer to
 // make than long vectors to multiply. This is asked beside a library only.
 [[maybe_unused]] bool PatchesPay(const ConvGeometry& g) {
-  constexpr int64_t kManyChannels = 32, kLeastPixels = 256;
-  return IsStrided(g) && SizesOfPatches(g).k >= kLeastPixels &&
-         (g.in_channels >= kManyChannels || CurrentIsa() != Isa::kAvx512);
+  constexpr int64_t kManyChannels = 128, kLeastPixels = 256;
+  return IsStrided(g) && SizesOfPatches(g).k >= kLeastPixels && g.in_channels >= kManyChannels;
 }
 
 absl::Status PreparePatches(PrepareContext& c, const ConvGeometry& g) {

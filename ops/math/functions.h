@@ -504,8 +504,8 @@ struct GeluGrad {
   }
 };
 
-// Returns exp(-2 u) for the u whose tanh gelu takes. (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)): a
-// form without cancellation.
+// Returns exp(-2 u) for the u whose tanh gelu takes. (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), a form
+// without cancellation.
 template <class A>
 SNUG_INLINE A GeluTail(A x) {
   return Exp(A(-2 * kRootTwoOverPi) * (x + A(kCubic) * x * x * x));

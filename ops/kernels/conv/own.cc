@@ -46,6 +46,15 @@ WhyNot WhyNotInSteps(const ConvGeometry& g) {
   return std::nullopt;
 }
 
+WhyNot WhyNotInFloat([[maybe_unused]] const NodeTypes& types) {
+#if SNUG_HAS_ONEDNN
+  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
+    return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
+  }
+#endif
+  return std::nullopt;
+}
+
 // Calls f with a zero of the node's dtype, float or BFloat16.
 template <class Fn>
 auto WithFloatOf(DType dtype, const Fn& f) {
@@ -188,11 +197,7 @@ absl::Status RunDepthwise(ConvPart part, const KernelContext& k, const ConvNode&
 // ---- one product ----
 
 WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
-#if SNUG_HAS_ONEDNN
-  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
-    return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
-  }
-#endif
+  if (WhyNot reason = WhyNotInFloat(types)) return reason;
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
   if (!IsProductOfPixels(g)) return ByDesign("it is for 1 x 1 taps without padding");
   return std::nullopt;
@@ -436,11 +441,7 @@ absl::Status RunTall(const KernelContext& k, const ConvNode& node) {
 // ---- the gradient of the weights of several taps, in the same way ----
 
 WhyNot WhyNotPatches(const NodeTypes& types, const ConvGeometry& g) {
-#if SNUG_HAS_ONEDNN
-  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
-    return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
-  }
-#endif
+  if (WhyNot reason = WhyNotInFloat(types)) return reason;
   if (WhyNot reason = WhyNotByPixels(ConvPart::kGradWeight, types, g)) return reason;
   if (g.taps() == 1) return ByDesign("it is for several taps");
   if (g.dilation[static_cast<size_t>(g.spatial - 1)] != 1) return ByDesign("it wants taps side by side");
@@ -454,8 +455,8 @@ ProductSizes SizesOfPatches(const ConvGeometry& g) {
   return sizes;
 }
 
-// The library's gradients of weights are slow where a convolution goes in steps. Rows of few channels take longer to
-// make than long vectors to multiply. This is asked beside a library only.
+// The library's gradients of weights are slow where a convolution goes in steps, but not those of few channels, for
+// which it needs no workspace either. This is asked beside a library only.
 [[maybe_unused]] bool PatchesPay(const ConvGeometry& g) {
   constexpr int64_t kManyChannels = 128, kLeastPixels = 256;
   return IsStrided(g) && SizesOfPatches(g).k >= kLeastPixels && g.in_channels >= kManyChannels;

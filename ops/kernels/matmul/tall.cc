@@ -61,8 +61,8 @@ struct Factor {
 // So many columns of a factor, at most, are packed at once.
 constexpr int64_t kMostColumns = std::max(kTaskRows, kTaskColumns);
 
-// Copies columns [j, j + width) of rows [begin, begin + rows) into panels [rows][kWidth], one behind the other. Columns
-// that the last one has not become 0.
+// Copies columns [first, first + width) of rows [begin, begin + rows) into panels [rows][kWidth], one behind the other.
+// Columns that the last one has not become 0.
 template <Isa kIsa, int64_t kWidth, class T>
 SNUG_INLINE void PackRows(const Factor<T>& factor, int64_t begin, int64_t rows, int64_t first, int64_t width,
                           float* panels) {

@@ -139,35 +139,46 @@ SNUG_INLINE void WithActivationOf(Activation activation, const Body& body) {
 
 // ---- the convolution ----
 
-// Where the data of many tiles are held, they are at most so many floats (5 MB), but no fewer than kHeldTiles tiles.
+// Where the data of many tiles are held, they are at most so many floats (5 MB), but no fewer than kHeldTiles tiles,
+// and some for each worker.
 constexpr int64_t kHeldFloats = 5 << 18;
 constexpr int64_t kHeldTiles = 96;
+// Blocks of tiles are multiples of so many.
+constexpr int64_t kTileStep = 8;
 
-int64_t HeldTiles(int64_t tiles, int64_t channels) {
-  return std::min(tiles, std::max(kHeldTiles, kHeldFloats / kPoints / channels));
-}
-
-// Either all transformed filters are held, and each worker transforms the tiles of one block after the other; or, where
-// filters are many and tiles few, the transformed data of many tiles are held, and each worker transforms the filters
-// of one block of output channels after the other.
+// Either the transformed filters are few and all held, and each worker transforms the tiles of one block after the
+// other; or the transformed data of many tiles are held, and workers multiply them with the filters of blocks of output
+// channels. Workers transform these for themselves, one block after the other, where each has about as many blocks, and
+// else all of them at once, to share them: then a block's tiles can be several workers'.
 struct ConvCut : Tiling {
   ConvCut(int threads, const WinogradSizes& s, bool transformed)
       : Tiling(s),
         filters_given(transformed),
         filters_held(out_blocks * filter_floats() <= kFilterFloats),
-        tile_block(TileBlock(threads, s)),
-        data_tiles(filters_held ? tile_block : HeldTiles(tiles, s.in_channels)),
+        filters_shared(filters_given || filters_held || 4 * out_blocks < 3 * Parts(out_blocks, threads) * threads),
+        tile_block(filters_held ? TileBlock(threads, s.in_channels) : TileBlockOfHeld(threads, s.in_channels)),
+        data_tiles(filters_held ? tile_block : HeldTiles(threads, s.in_channels)),
         data_point(data_tiles * s.in_channels + kSkew),
         sums_point(tile_block * kOutBlock + kSkew) {}
 
   // Blocks are equal, and as many for each thread.
-  int64_t TileBlock(int threads, const WinogradSizes& s) const {
-    constexpr int64_t kStep = 8;
+  int64_t TileBlock(int threads, int64_t in_channels) const {
     const int64_t most =
-        filters_held ? std::clamp(kBlockFloats / kPoints / s.in_channels / kStep * kStep, kLeastTiles, kMostTiles)
-                     : kMostTilesOfHeld;
+        std::clamp(kBlockFloats / kPoints / in_channels / kTileStep * kTileStep, kLeastTiles, kMostTiles);
     const int64_t blocks = Parts(Parts(tiles, most), threads) * threads;
-    return Parts(Parts(tiles, blocks), kStep) * kStep;
+    return Parts(Parts(tiles, blocks), kTileStep) * kTileStep;
+  }
+  int64_t HeldTiles(int threads, int64_t in_channels) const {
+    const int64_t of_workers = filters_shared ? Parts(threads, out_blocks) * kMostTilesOfHeld : 0;
+    return EqualPart(tiles, std::max({kHeldTiles, kHeldFloats / kPoints / in_channels, of_workers}), kTileStep);
+  }
+  // As many blocks as threads have time for in any case.
+  int64_t TileBlockOfHeld(int threads, int64_t in_channels) const {
+    const int64_t held = HeldTiles(threads, in_channels);
+    const int64_t least = Parts(held, kMostTilesOfHeld);
+    const int64_t rounds = Parts(out_blocks * least, threads);
+    const int64_t blocks = filters_shared ? std::max(least, rounds * threads / out_blocks) : least;
+    return Parts(Parts(held, blocks), kTileStep) * kTileStep;
   }
 
   int64_t data_floats() const { return kPoints * data_point; }
@@ -177,11 +188,12 @@ struct ConvCut : Tiling {
   }
   // For filters that are transformed here.
   int64_t panel_floats(int threads) const {
-    return filters_given ? 0 : (filters_held ? out_blocks : threads) * filter_floats();
+    return filters_given ? 0 : (filters_shared ? out_blocks : threads) * filter_floats();
   }
 
   bool filters_given;
   bool filters_held;
+  bool filters_shared;  // all of them lie side by side, whoever transformed them
   int64_t tile_block;
   int64_t data_tiles;
   int64_t data_point, sums_point;
@@ -276,25 +288,29 @@ void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const 
   });
 }
 
+// `shared` are the filters of all blocks, if they are shared; `own` is memory for those of one, for each worker, if
+// not.
 template <class T>
-void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, float* panels, float* sums) {
+void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, const float* shared, float* own, float* sums) {
   const WinogradSizes& s = run.s;
   const ConvCut& cut = run.cut;
   for (int64_t first = 0; first < cut.tiles; first += cut.data_tiles) {
     const int64_t held = std::min(cut.data_tiles, cut.tiles - first);
     TransformTiles(threads, s, cut, first, held, run.x, data, cut.data_point);
-    ForEachWorker(threads, cut.out_blocks, [&](int64_t worker, int64_t begin, int64_t end) {
-      float* own_panels = panels + worker * cut.filter_floats();  // unless they are given
-      float* own_sums = sums + worker * cut.sums_floats();
+    // A task is a block of output channels, with all tiles or, where filters are shared, with a block of them.
+    const int64_t tiles = cut.filters_shared ? cut.tile_block : held;
+    const int64_t pieces = Parts(held, tiles);
+    ForEachWorker(threads, cut.out_blocks * pieces, [&](int64_t worker, int64_t begin, int64_t end) {
+      float* const own_filters = cut.filters_shared ? nullptr : own + worker * cut.filter_floats();
+      float* const own_sums = sums + worker * cut.sums_floats();
       WithIsa([&](auto isa) SNUG_LAMBDA {
-        for (int64_t block = begin; block < end; ++block) {
-          const float* filters = own_panels;
-          if (cut.filters_given) {
-            filters = run.filters.transformed + block * cut.filter_floats();
-          } else {
-            TransformFilters<isa()>(s, run.filters, block * kOutBlock, 0, s.in_channels, own_panels, cut.filter_point);
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t block = task / pieces, task_tile = task % pieces * tiles;
+          if (!cut.filters_shared) {
+            TransformFilters<isa()>(s, run.filters, block * kOutBlock, 0, s.in_channels, own_filters, cut.filter_point);
           }
-          for (int64_t tile = 0; tile < held; tile += cut.tile_block) {
+          const float* const filters = cut.filters_shared ? shared + block * cut.filter_floats() : own_filters;
+          for (int64_t tile = task_tile; tile < std::min(held, task_tile + tiles); tile += cut.tile_block) {
             MultiplyAndWrite<isa()>(run, first + tile, std::min(cut.tile_block, held - tile),
                                     data + tile * s.in_channels, block, filters, own_sums);
           }
@@ -355,9 +371,10 @@ void WinogradConv(int threads, const WinogradSizes& s, const T* x, const Winogra
   float* data = static_cast<float*>(workspace);
   float* panels = data + (cut.filters_held ? threads : 1) * cut.data_floats();
   float* sums = panels + cut.panel_floats(threads);
-  if (!cut.filters_held) return winograd::ConvWithDataHeld(threads, run, data, panels, sums);
-  if (!cut.filters_given) winograd::TransformAllFilters(threads, s, cut, filters, panels);
-  winograd::ConvWithFiltersHeld(threads, run, data, cut.filters_given ? filters.transformed : panels, sums);
+  if (cut.filters_shared && !cut.filters_given) winograd::TransformAllFilters(threads, s, cut, filters, panels);
+  const float* const shared = cut.filters_given ? filters.transformed : panels;
+  if (cut.filters_held) return winograd::ConvWithFiltersHeld(threads, run, data, shared, sums);
+  winograd::ConvWithDataHeld(threads, run, data, shared, panels, sums);
 }
 
 template void WinogradConv(int, const WinogradSizes&, const float*, const WinogradFilters<float>&, const float*,

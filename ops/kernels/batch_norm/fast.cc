@@ -461,7 +461,8 @@ template <class T>
 void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
   const double d = sum / n;
   call.batch_mean[c] = static_cast<float>(shift + d);
-  call.batch_var[c] = static_cast<float>(std::max(0.0, squares / n - d * d));
+  const double var = squares / n - d * d;
+  call.batch_var[c] = static_cast<float>(var < 0 ? 0 : var);  // a NaN stays one
 }
 
 // Gives the same bits forward and backward, because the backward pass computes anew what the activation let through.

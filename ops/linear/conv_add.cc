@@ -1,12 +1,11 @@
 // conv_add: a convolution, the addition of a shortcut and an activation in one sweep. Only the pass add_in_convolution
 // makes it, where the convolution is a product of all pixels, whose sums begin at the shortcut. The result may take the
 // shortcut's place.
-#include "ops/conv_add.h"
-
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
 #include "ops/activation.h"
+#include "ops/conv_fusions.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/activation/in_place.h"

@@ -186,6 +186,43 @@ TEST(Winograd, AppliesActivationsToWhatItWrites) {
 }
 
 template <class T>
+void CheckMoments() {
+  for (const WinogradSizes& s : AllSizes()) {
+    const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
+    const auto w = Uniform<T>(s.out_channels * s.in_channels * 9, 2);
+    const WinogradFilters<T> filters = {w.data(), s.in_channels * 9, 9, false};
+    const auto channels = static_cast<size_t>(s.out_channels);
+    const auto pixels = static_cast<size_t>(s.batch * s.out_height * s.out_width);
+    std::vector<float> first_mean, first_var;
+    for (const int threads : {1, 3, 16}) {
+      std::vector<T> y(pixels * channels);
+      std::vector<float> mean(channels), var(channels);
+      const Workspace workspace(WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false));
+      const Workspace of_moments(WinogradMomentsBytes(s));
+      WinogradConv<T>(threads, s, x.data(), filters, nullptr, Activation::kIdentity, y.data(), workspace.begin(),
+                      {mean.data(), var.data(), static_cast<float*>(of_moments.begin())});
+      for (size_t c = 0; c < channels; ++c) {
+        double centre = 0, squares = 0;
+        for (size_t i = 0; i < pixels; ++i) centre += static_cast<double>(y[i * channels + c]);
+        centre /= static_cast<double>(pixels);
+        for (size_t i = 0; i < pixels; ++i) squares += std::pow(static_cast<double>(y[i * channels + c]) - centre, 2);
+        const double variance = squares / static_cast<double>(pixels);
+        ASSERT_NEAR(mean[c], centre, 1e-6 * (1 + std::sqrt(variance))) << Text(s) << ", channel " << c;
+        ASSERT_NEAR(var[c], variance, 1e-5 * variance) << Text(s) << ", channel " << c;
+      }
+      if (first_mean.empty()) first_mean = mean, first_var = var;
+      EXPECT_EQ(mean, first_mean) << Text(s);
+      EXPECT_EQ(var, first_var) << Text(s);
+    }
+  }
+}
+
+TEST(Winograd, MeasuresWhatItWrites) {
+  CheckMoments<float>();
+  CheckMoments<BFloat16>();
+}
+
+template <class T>
 void CheckGradWeight(double tolerance) {
   for (const WinogradSizes& s : AllSizes()) {
     const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);

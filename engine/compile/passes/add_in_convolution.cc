@@ -12,7 +12,7 @@
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/activation.h"
-#include "ops/conv_add.h"
+#include "ops/conv_fusions.h"
 #include "ops/graph_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"

@@ -6,9 +6,9 @@ namespace snug::core {
 PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
     FuseActivation, FuseBatchNorm, FuseBatchNormSilu, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseReluGradient,
     FuseSlopes, GateFromOutput, GradientsFromOutputs, HalfByteIndices, HoistLoopInputs, JoinDepthwise, ListRowsOfSums,
-    JoinSlices, LossInBlocks, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
-    PoolAfterMask, RecomputeSweeps, RemoveDeadCode, SequenceSums, StackWeightGradients, SumBiasGradient, UpdateAsMade,
-    UpdateAsMadeExactly;
+    JoinSlices, LossInBlocks, LossWithGradient, MeasureInConvolution, MergeCommonSubexpressions, NarrowGradients,
+    PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps, RemoveDeadCode, SequenceSums, StackWeightGradients,
+    SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
 
 absl::Span<const Pass> LoopPasses() {
   static constexpr Pass kPasses[] = {
@@ -124,6 +124,8 @@ absl::Span<const Pass> LastProcessorPasses() {
        FuseSlopes},
       {"update_as_made_exactly", "update_as_made, where blocks of rows give the bits of the whole gradient",
        UpdateAsMadeExactly},
+      {"measure_in_convolution", "convolutions take the mean and variance of their results for the batch norm behind",
+       MeasureInConvolution},
   };
   return kPasses;
 }

@@ -292,12 +292,35 @@ DepthwiseRows<T> Unclamped(const ConvGeometry& g, const float* workspace) {
           .kernel_width = g.kernel[1]};
 }
 
+// What is read and written for a row of y.
+template <class T>
+int64_t RowBytes(int64_t in_width, int64_t stride_height, int64_t out_width, int64_t channels) {
+  return (in_width * stride_height + out_width) * channels * static_cast<int64_t>(sizeof(T));
+}
+
+// The strips are the parts in which the channels of y are measured.
+struct StripMoments {
+  StripMoments(int64_t batch, int64_t height, int64_t width, int64_t channels, int64_t row_bytes,
+               const ColumnMoments& asked)
+      : rows(RowsOfStrip(height, row_bytes)),
+        of_image(Parts(height, rows)),
+        moments(batch * of_image, channels, asked) {
+    for (int64_t part = 0; moments.asked() && part < batch * of_image; ++part) {
+      moments.SetRows(part, std::min(rows, height - part % of_image * rows) * width);
+    }
+  }
+  int64_t rows, of_image;
+  PartMoments moments;
+};
+
 // Computes y from x, whose images have the heights and widths of `r`.
 template <class T>
-void Convolve(int threads, const DepthwiseRows<T>& r, int64_t batch, int64_t out_height, const T* x, T* y) {
+void Convolve(int threads, const DepthwiseRows<T>& r, int64_t batch, int64_t out_height, const T* x, T* y,
+              const ColumnMoments& asked) {
   constexpr int64_t kElement = sizeof(T);
   const int64_t x_row = r.in_width * r.channels, y_row = r.out_width * r.channels;
-  const int64_t row_bytes = (x_row * r.stride_height + y_row) * kElement;
+  const int64_t row_bytes = RowBytes<T>(r.in_width, r.stride_height, r.out_width, r.channels);
+  const StripMoments strips(batch, out_height, r.out_width, r.channels, row_bytes, asked);
   ForEachStrip(threads, batch, out_height, row_bytes, [&](int64_t image, int64_t begin, int64_t end) {
     DepthwiseRows<T> here = r;
     here.x = x + image * r.in_height * x_row;
@@ -309,8 +332,16 @@ void Convolve(int threads, const DepthwiseRows<T>& r, int64_t batch, int64_t out
     here.coming_y = y + written * y_row;
     here.coming_x_bytes = std::min((end - begin) * r.stride_height, batch * r.in_height - read) * x_row * kElement;
     here.coming_y_bytes = std::min(end - begin, batch * out_height - written) * y_row * kElement;
-    ConvolveRows(here, begin, end, y + (image * out_height + begin) * y_row);
+    T* const to = y + (image * out_height + begin) * y_row;
+    ConvolveRows(here, begin, end, to);
+    if (!strips.moments.asked()) return;
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      strips.moments.template Measure<isa()>(image * strips.of_image + begin / strips.rows, 0, r.channels,
+                                             (end - begin) * r.out_width,
+                                             [=](int64_t i) SNUG_LAMBDA { return to + i * r.channels; });
+    });
   });
+  if (strips.moments.asked()) strips.moments.PutTogether(threads);
 }
 
 }  // namespace
@@ -329,7 +360,7 @@ void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, T* y
 
 template <class T>
 void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, const T* bias, Activation activation,
-                   T* y, float* workspace) {
+                   T* y, float* workspace, const ColumnMoments& moments) {
   depthwise::PackTaps(g.in_channels, g.taps(), w, bias, /*reversed=*/false, workspace);
   DepthwiseRows<T> rows = depthwise::Unclamped<T>(g, workspace);
   if (activation != Activation::kIdentity) rows.least = 0;
@@ -341,7 +372,14 @@ void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, c
   rows.stride_width = g.stride[1];
   rows.pad_top = g.pad_begin[0];
   rows.pad_left = g.pad_begin[1];
-  depthwise::Convolve(threads, rows, g.batch, g.out[0], x, y);
+  depthwise::Convolve(threads, rows, g.batch, g.out[0], x, y, moments);
+}
+
+template <class T>
+int64_t DepthwiseMomentsBytes(const ConvGeometry& g) {
+  const int64_t row_bytes = depthwise::RowBytes<T>(g.in[1], g.stride[0], g.out[1], g.in_channels);
+  const int64_t rows = depthwise::RowsOfStrip(g.out[0], row_bytes);
+  return PartMoments::WorkspaceBytes(g.batch * Parts(g.out[0], rows), g.out_channels);
 }
 
 template <class T>
@@ -355,7 +393,7 @@ void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T
   if (!in_steps) {
     rows.pad_top = g.kernel[0] - 1 - g.pad_begin[0];
     rows.pad_left = g.kernel[1] - 1 - g.pad_begin[1];
-    return depthwise::Convolve(threads, rows, g.batch, g.in[0], dy, dx);
+    return depthwise::Convolve(threads, rows, g.batch, g.in[0], dy, dx, {});
   }
   rows.stride_height = g.stride[0];
   rows.stride_width = g.stride[1];
@@ -377,9 +415,11 @@ int64_t DepthwiseWorkspaceBytes(const ConvGeometry& g) {
   return (g.taps() + 1) * g.in_channels * static_cast<int64_t>(sizeof(float));
 }
 
-#define SNUG_DEPTHWISE(T)                                                                                      \
-  template void ConvolveRows(const DepthwiseRows<T>&, int64_t, int64_t, T*);                                   \
-  template void DepthwiseConv(int, const ConvGeometry&, const T*, const T*, const T*, Activation, T*, float*); \
+#define SNUG_DEPTHWISE(T)                                                                                     \
+  template void ConvolveRows(const DepthwiseRows<T>&, int64_t, int64_t, T*);                                  \
+  template void DepthwiseConv(int, const ConvGeometry&, const T*, const T*, const T*, Activation, T*, float*, \
+                              const ColumnMoments&);                                                          \
+  template int64_t DepthwiseMomentsBytes<T>(const ConvGeometry&);                                             \
   template void DepthwiseGradInput(int, const ConvGeometry&, const T*, const T*, T*, float*);
 SNUG_DEPTHWISE(float)
 SNUG_DEPTHWISE(BFloat16)

@@ -10,6 +10,7 @@
 
 #include "ops/activation.h"
 #include "ops/kernels/conv/geometry.h"
+#include "ops/kernels/reduce/part_moments.h"
 
 namespace snug::core::ops {
 
@@ -44,7 +45,9 @@ void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, T* y
 // activation is none, relu or relu6.
 template <class T>
 void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, const T* bias, Activation activation,
-                   T* y, float* workspace);
+                   T* y, float* workspace, const ColumnMoments& moments = {});
+template <class T>
+int64_t DepthwiseMomentsBytes(const ConvGeometry& g);
 template <class T>
 void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T* w, T* dx, float* workspace);
 int64_t DepthwiseWorkspaceBytes(const ConvGeometry& g);  // of both

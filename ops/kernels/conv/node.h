@@ -16,8 +16,10 @@ enum class ConvPart : uint8_t {
 
 struct ConvNode {
   ConvGeometry geometry;
-  Activation activation = Activation::kIdentity;  // for kForward only
-  bool adds = false;  // for kForward only: input 3, of the result's shape, is added before the activation
+  // For kForward only:
+  Activation activation = Activation::kIdentity;
+  bool adds = false;      // input 3, of the result's shape, is added before the activation
+  bool measures = false;  // outputs 1 and 2 are the mean and the variance of each channel of the result
 };
 using DescribeConv = ConvNode (*)(const NodeTypes&);
 

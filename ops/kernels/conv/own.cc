@@ -68,19 +68,22 @@ bool LeftToAnother(PrepareContext& c, absl::string_view own) {
   return true;
 }
 
+// What the kernels that measure their results leave in the workspace's first lines, in whole lines.
+int64_t MomentsBytes(const ConvNode& node, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  return node.measures ? Parts(bytes, kLine) * kLine : 0;
+}
+ColumnMoments MomentsOf(const KernelContext& k, const ConvNode& node) {
+  if (!node.measures) return {};
+  return {.mean = k.output<float>(1), .var = k.output<float>(2), .workspace = k.workspace<float>()};
+}
+
 // ---- winograd ----
 
 // With fewer channels the transforms take longer than the products that they save.
 constexpr int64_t kLeastChannels = 64;
 
-WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
-#if SNUG_HAS_ONEDNN
-  // Twice the rate is no more than what Winograd's filtering saves.
-  if (types.output(0).dtype == DType::kBFloat16 && onednn::HasAmx()) {
-    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
-  }
-#endif
-  if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
+WhyNot WhyNotWinogradSizes(const ConvGeometry& g) {
   if (WhyNot reason = WhyNotInSteps(g)) return reason;
   if (g.spatial != 2 || g.kernel[0] != 3 || g.kernel[1] != 3 || g.dilation[0] != 1 || g.dilation[1] != 1) {
     return ByDesign("it is for 3 x 3 taps");
@@ -90,6 +93,17 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
   }
   if (std::min(g.in_channels, g.out_channels) < kLeastChannels) return ByDesign("it pays from 64 channels on");
   return std::nullopt;
+}
+
+WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+#if SNUG_HAS_ONEDNN
+  // Twice the rate is no more than what Winograd's filtering saves.
+  if (types.output(0).dtype == DType::kBFloat16 && onednn::HasAmx()) {
+    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
+  }
+#endif
+  if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
+  return WhyNotWinogradSizes(g);
 }
 
 WinogradSizes SizesOf(ConvPart part, const ConvGeometry& g) {
@@ -120,8 +134,13 @@ constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
 
 int64_t TilesOf(const WinogradSizes& s) { return s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4); }
 
-void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvGeometry& g) {
+int64_t MomentsBytesOfWinograd(const ConvNode& node) {
+  return MomentsBytes(node, WinogradMomentsBytes(SizesOf(ConvPart::kForward, node.geometry)));
+}
+
+void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (LeftToAnother(c, "winograd")) return;
+  const ConvGeometry& g = node.geometry;
   const WinogradSizes sizes = SizesOf(part, g);
   const bool transformed = part == ConvPart::kForward && IsWinograd(c.types().input(1).layout);
   if (part == ConvPart::kForward && !transformed && c.kept(1)) {
@@ -129,8 +148,9 @@ void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvGeometry& g) {
       return c.Decline(ByDesign("a product for each tap pays"));
     return c.WantInputLayout(1, WinogradLayout(g.out_channels, g.in_channels));
   }
-  c.SetWorkspaceBytes(part == ConvPart::kGradWeight ? WinogradGradWeightWorkspaceBytes(c.threads(), sizes)
-                                                    : WinogradConvWorkspaceBytes(c.threads(), sizes, transformed));
+  c.SetWorkspaceBytes(part == ConvPart::kGradWeight
+                          ? WinogradGradWeightWorkspaceBytes(c.threads(), sizes)
+                          : MomentsBytesOfWinograd(node) + WinogradConvWorkspaceBytes(c.threads(), sizes, transformed));
 }
 
 absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& node) {
@@ -152,39 +172,49 @@ absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& 
     }
     const bool has_bias = part == ConvPart::kForward && k.has_input(2);
     WinogradConv(k.threads(), sizes, k.input<T>(0), filters, has_bias ? k.input<T>(2) : nullptr, node.activation,
-                 k.output<T>(0), k.workspace<void>());
+                 k.output<T>(0), k.workspace<char>() + MomentsBytesOfWinograd(node), MomentsOf(k, node));
   });
   return absl::OkStatus();
 }
 
 // ---- depthwise ----
 
-WhyNot WhyNotDepthwise(ConvPart part, const NodeTypes& types, const ConvNode& node) {
-  const ConvGeometry& g = node.geometry;
-  if (WhyNot in_double = NotInDouble(types)) return in_double;
+WhyNot WhyNotDepthwiseSizes(const ConvGeometry& g) {
   if (g.groups != g.in_channels || g.groups != g.out_channels) return ByDesign("it is for depthwise convolutions");
-  if (WhyNot reason = WhyNotChannelsLast(part, types)) return reason;
   if (g.spatial != 2 || g.kernel[0] > 5 || !HasDepthwiseTaps(g.kernel[1]) || g.dilation[0] != 1 || g.dilation[1] != 1) {
     return ByDesign("it is for 3 x 3 and 5 x 5 taps");
   }
   if (g.in_channels < kLeastDepthwiseChannels) return ByDesign("its channels have to fill a vector");
+  return std::nullopt;
+}
+
+WhyNot WhyNotDepthwise(ConvPart part, const NodeTypes& types, const ConvNode& node) {
+  if (WhyNot in_double = NotInDouble(types)) return in_double;
+  if (WhyNot reason = WhyNotDepthwiseSizes(node.geometry)) return reason;
+  if (WhyNot reason = WhyNotChannelsLast(part, types)) return reason;
   if (node.activation == Activation::kSigmoid || node.activation == Activation::kTanh) {
     return ByDesign("it knows relu and relu6 only");
   }
   return std::nullopt;
 }
 
+int64_t MomentsBytesOfDepthwise(const ConvNode& node, DType dtype) {
+  return MomentsBytes(
+      node, WithFloatOf(dtype, [&](auto zero) { return DepthwiseMomentsBytes<decltype(zero)>(node.geometry); }));
+}
+
 absl::Status RunDepthwise(ConvPart part, const KernelContext& k, const ConvNode& node) {
   const ConvGeometry& g = node.geometry;
-  float* workspace = k.workspace<float>();
-  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
+  const DType dtype = k.output_type(0).dtype;
+  auto* const workspace = reinterpret_cast<float*>(k.workspace<char>() + MomentsBytesOfDepthwise(node, dtype));
+  WithFloatOf(dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *first = k.input<T>(0), *second = k.input<T>(1);
     T* to = k.output<T>(0);
     switch (part) {
       case ConvPart::kForward:
         return DepthwiseConv(k.threads(), g, first, second, k.has_input(2) ? k.input<T>(2) : nullptr, node.activation,
-                             to, workspace);
+                             to, workspace, MomentsOf(k, node));
       case ConvPart::kGradInput:
         return DepthwiseGradInput(k.threads(), g, first, second, to, workspace);
       case ConvPart::kGradWeight:
@@ -235,10 +265,10 @@ struct PreparedProduct {
 };
 
 // Gradients of weights are sums over so many pixels, of so few numbers, that cutting both factors into pieces takes too
-// long. Sums of pieces have nothing to begin at.
+// long. Sums of pieces have nothing to begin at, and nobody measures them.
 bool IsSplit(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   const ProductSizes s = SizesOfProduct(part, node.geometry);
-  return part != ConvPart::kGradWeight && !node.adds && c.licence().split_products &&
+  return part != ConvPart::kGradWeight && !node.adds && !node.measures && c.licence().split_products &&
          c.types().output(0).dtype == DType::kFloat32 && MachineSplitsProducts() && SplittingPays(s.m, s.n, s.k);
 }
 
@@ -255,8 +285,8 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
 // Where pixels are many, a product by panels is as fast as memory, or as the processor, and the library's convolutions
 // are slower than either: but not where there are more columns than numbers in a sum, on fewer registers. Where the
 // weights' panels are kept it takes fewer pixels. This is asked beside a library only.
+constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForKept = 512;
 [[maybe_unused]] bool PanelsPay(const PrepareContext& c, ConvPart part, const ConvNode& node) {
-  constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForKept = 512;
   if (part == ConvPart::kGradWeight || IsStrided(node.geometry)) return false;
   const ProductSizes s = SizesOfProduct(part, node.geometry);
   const bool kept = c.kept(1) || IsPanels(c.types().input(1).layout);
@@ -267,7 +297,7 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
 bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unused]] ConvPart part,
                           [[maybe_unused]] const ConvNode& node) {
 #if SNUG_HAS_ONEDNN
-  if (node.adds) return false;  // no library's row adds
+  if (node.adds || node.measures) return false;  // no library's row does
   if (c.types().output(0).dtype != DType::kFloat32) return IsStrided(node.geometry);
   return !BlocksPay(part, node.geometry) && !PanelsPay(c, part, node) && !IsSplit(c, part, node);
 #else
@@ -286,6 +316,12 @@ int64_t TakenPixelsBytes(const ConvGeometry& g, DType dtype) {
   constexpr int64_t kLine = 64;
   if (!IsStrided(g)) return 0;
   return Parts(g.batch * g.out[0] * g.out[1] * g.out[2] * g.in_channels * SizeOf(dtype), kLine) * kLine;
+}
+
+int64_t MomentsBytesOfProduct(const ConvNode& node, DType dtype) {
+  const ProductSizes s = SizesOfProduct(ConvPart::kForward, node.geometry);
+  return MomentsBytes(node,
+                      WithFloatOf(dtype, [&](auto zero) { return PanelsMomentsBytes<decltype(zero)>(s.m, s.n, s.k); }));
 }
 
 absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& node) {
@@ -317,7 +353,8 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& no
   const bool packed = IsPanels(c.types().input(1).layout);
   if (!packed && c.kept(1)) {
     c.WantInputLayout(1, PanelsLayout(shape));
-  } else if (const int64_t bytes = taken + (packed ? 0 : PanelsBytes(shape)); bytes > 0) {
+  } else if (const int64_t bytes = MomentsBytesOfProduct(node, dtype) + taken + (packed ? 0 : PanelsBytes(shape));
+             bytes > 0) {
     c.SetWorkspaceBytes(bytes);
   }
   return absl::OkStatus();
@@ -343,7 +380,8 @@ void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& no
                         .k = sizes.k,
                         .a = part == ConvPart::kForward ? p.x : p.dy,
                         .activation = node.activation,
-                        .c = p.result};
+                        .c = p.result,
+                        .moments = MomentsOf(k, node)};
   if (part == ConvPart::kForward && k.has_input(2)) call.bias = k.input<T>(2);
   if (node.adds) call.addend = k.input<T>(3);
   if (IsPanels(k.input_type(1).layout)) {
@@ -397,13 +435,14 @@ absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& n
   const ConvGeometry& g = node.geometry;
   WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    ProductCall<T> call = {.result = k.output<T>(0), .workspace = k.workspace<void>()};
+    char* const workspace = k.workspace<char>() + MomentsBytesOfProduct(node, k.output_type(0).dtype);
+    ProductCall<T> call = {.result = k.output<T>(0), .workspace = workspace};
     if (part != ConvPart::kGradInput) call.x = k.input<T>(0);
     if (part != ConvPart::kForward) call.dy = k.input<T>(part == ConvPart::kGradInput ? 0 : 1);
     if (part != ConvPart::kGradWeight && !IsPanels(k.input_type(1).layout)) call.w = k.input<T>(1);
     if (!IsStrided(g)) return Multiply(part, k, node, call);
-    T* const taken = k.workspace<T>();
-    call.workspace = k.workspace<char>() + TakenPixelsBytes(g, k.output_type(0).dtype);
+    T* const taken = reinterpret_cast<T*>(workspace);
+    call.workspace = workspace + TakenPixelsBytes(g, k.output_type(0).dtype);
     if (part == ConvPart::kGradInput) {
       call.result = taken;
       Multiply(part, k, node, call);
@@ -496,12 +535,22 @@ bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe)
   return !WhyNotProduct(part, c.types(), node.geometry).has_value() && !ProductLeftToLibrary(c, part, node);
 }
 
+bool MeasuringPays(const ConvGeometry& g, const ValueType& x) {
+  if (!x.layout.channels_last() || (x.dtype != DType::kFloat32 && x.dtype != DType::kBFloat16)) return false;
+  if (!WhyNotDepthwiseSizes(g).has_value()) return true;
+  if (g.groups != 1 || x.dtype != DType::kFloat32) return false;
+  if (!WhyNotWinogradSizes(g).has_value()) return true;
+  if (!IsProductOfPixels(g) || IsStrided(g)) return false;
+  const ProductSizes s = SizesOfProduct(ConvPart::kForward, g);
+  return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() != Isa::kBaseline;
+}
+
 KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
   return {.name = "winograd",
           .serves = [=](const NodeTypes& types) { return WhyNotWinograd(part, types, describe(types).geometry); },
           .prepare =
               [=](PrepareContext& c) {
-                PrepareWinograd(c, part, describe(c.types()).geometry);
+                PrepareWinograd(c, part, describe(c.types()));
                 return absl::OkStatus();
               },
           .variants = std::move(variants),
@@ -514,9 +563,12 @@ KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe, VariantsFn vari
           .prepare =
               [=](PrepareContext& c) {
                 if (LeftToAnother(c, "depthwise")) return absl::OkStatus();
-                const ConvGeometry g = describe(c.types()).geometry;
-                c.SetWorkspaceBytes(part == ConvPart::kGradWeight ? DepthwiseGradWeightWorkspaceBytes(g)
-                                                                  : DepthwiseWorkspaceBytes(g));
+                const ConvNode node = describe(c.types());
+                const ConvGeometry& g = node.geometry;
+                c.SetWorkspaceBytes(part == ConvPart::kGradWeight
+                                        ? DepthwiseGradWeightWorkspaceBytes(g)
+                                        : MomentsBytesOfDepthwise(node, c.types().output(0).dtype) +
+                                              DepthwiseWorkspaceBytes(g));
                 return absl::OkStatus();
               },
           .variants = std::move(variants),

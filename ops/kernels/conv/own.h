@@ -28,4 +28,8 @@ KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn varian
 // Says whether `product` takes a convolution unasked.
 bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe);
 
+// Says whether these rows measure the results of a convolution of x in less time than a sweep over them takes
+// (ConvNode::measures). In bfloat16 another kernel may be faster by more than that, unless each channel is alone.
+bool MeasuringPays(const ConvGeometry& geometry, const ValueType& x);
+
 }  // namespace snug::core::ops

@@ -199,6 +199,27 @@ struct ConvCut : Tiling {
   int64_t data_point, sums_point;
 };
 
+// Tiles are measured by so many, so parts do not depend on the blocks.
+constexpr int64_t kMeasuredTiles = kTileStep;
+
+// Where the pixels of some tiles are that are there.
+template <class T>
+struct Pixels {
+  SNUG_INLINE Pixels(const WinogradSizes& s, const Tiling& tiling, int64_t first, int64_t tiles, const T* y) {
+    for (int64_t t = first; t < first + tiles; ++t) {
+      const TileAt at(tiling, t);
+      const T* const image = y + at.image * s.out_height * s.out_width * s.out_channels;
+      for (int64_t row = at.row; row < std::min(at.row + kOut, s.out_height); ++row) {
+        for (int64_t column = at.column; column < std::min(at.column + kOut, s.out_width); ++column) {
+          places[count++] = image + (row * s.out_width + column) * s.out_channels;
+        }
+      }
+    }
+  }
+  const T* places[kMeasuredTiles * kOut * kOut];
+  int64_t count = 0;
+};
+
 // One call, for its workers.
 template <class T>
 struct ConvRun {
@@ -209,10 +230,11 @@ struct ConvRun {
   const T* bias;
   Activation activation;
   T* y;
+  const PartMoments& moments;
 };
 
 // Multiplies the transformed data of `count` tiles, from `tile` on, with the filters of one block of output channels,
-// and writes the results.
+// and writes the results, and measures them if that is asked for.
 template <Isa kIsa, class T>
 SNUG_INLINE void MultiplyAndWrite(const ConvRun<T>& run, int64_t tile, int64_t count, const float* data, int64_t block,
                                   const float* panels, float* sums) {
@@ -225,12 +247,18 @@ SNUG_INLINE void MultiplyAndWrite(const ConvRun<T>& run, int64_t tile, int64_t c
                   .panels_point = run.cut.filter_point,
                   .c = sums,
                   .c_point = run.cut.sums_point});
+  const int64_t out = block * kOutBlock;
   WithActivationOf(run.activation, [&](const auto& function) SNUG_LAMBDA {
     for (int64_t t = 0; t < count; ++t) {
-      WriteTile<kIsa>(s, TileAt(run.cut, tile + t), block * kOutBlock, sums + t * kOutBlock, run.cut.sums_point,
-                      run.bias, function, run.y);
+      WriteTile<kIsa>(s, TileAt(run.cut, tile + t), out, sums + t * kOutBlock, run.cut.sums_point, run.bias, function,
+                      run.y);
     }
   });
+  for (int64_t t = 0; run.moments.asked() && t < count; t += kMeasuredTiles) {
+    const Pixels<T> pixels(s, run.cut, tile + t, std::min(kMeasuredTiles, count - t), run.y + out);
+    run.moments.template Measure<kIsa>((tile + t) / kMeasuredTiles, out, std::min(kOutBlock, s.out_channels - out),
+                                       pixels.count, [&](int64_t i) SNUG_LAMBDA { return pixels.places[i]; });
+  }
 }
 
 // Transforms the data of tiles from `first` on, on several threads.
@@ -363,23 +391,37 @@ int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& s, bool tra
   return winograd::ConvCut(threads, s, transformed).bytes(threads);
 }
 
+int64_t WinogradMomentsBytes(const WinogradSizes& s) {
+  return PartMoments::WorkspaceBytes(Parts(winograd::Tiling(s).tiles, winograd::kMeasuredTiles), s.out_channels);
+}
+
 template <class T>
 void WinogradConv(int threads, const WinogradSizes& s, const T* x, const WinogradFilters<T>& filters, const T* bias,
-                  Activation activation, T* y, void* workspace) {
+                  Activation activation, T* y, void* workspace, const ColumnMoments& asked) {
   const winograd::ConvCut cut(threads, s, filters.transformed != nullptr);
-  const winograd::ConvRun<T> run = {s, cut, x, filters, bias, activation, y};
+  const PartMoments moments(Parts(cut.tiles, winograd::kMeasuredTiles), s.out_channels, asked);
+  const winograd::ConvRun<T> run = {s, cut, x, filters, bias, activation, y, moments};
   float* data = static_cast<float*>(workspace);
   float* panels = data + (cut.filters_held ? threads : 1) * cut.data_floats();
   float* sums = panels + cut.panel_floats(threads);
   if (cut.filters_shared && !cut.filters_given) winograd::TransformAllFilters(threads, s, cut, filters, panels);
   const float* const shared = cut.filters_given ? filters.transformed : panels;
-  if (cut.filters_held) return winograd::ConvWithFiltersHeld(threads, run, data, shared, sums);
-  winograd::ConvWithDataHeld(threads, run, data, shared, panels, sums);
+  if (cut.filters_held) {
+    winograd::ConvWithFiltersHeld(threads, run, data, shared, sums);
+  } else {
+    winograd::ConvWithDataHeld(threads, run, data, shared, panels, sums);
+  }
+  if (!moments.asked()) return;
+  for (int64_t tile = 0; tile < cut.tiles; tile += winograd::kMeasuredTiles) {
+    const int64_t tiles = std::min(winograd::kMeasuredTiles, cut.tiles - tile);
+    moments.SetRows(tile / winograd::kMeasuredTiles, winograd::Pixels<T>(s, cut, tile, tiles, y).count);
+  }
+  moments.PutTogether(threads);
 }
 
 template void WinogradConv(int, const WinogradSizes&, const float*, const WinogradFilters<float>&, const float*,
-                           Activation, float*, void*);
+                           Activation, float*, void*, const ColumnMoments&);
 template void WinogradConv(int, const WinogradSizes&, const BFloat16*, const WinogradFilters<BFloat16>&,
-                           const BFloat16*, Activation, BFloat16*, void*);
+                           const BFloat16*, Activation, BFloat16*, void*, const ColumnMoments&);
 
 }  // namespace snug::core

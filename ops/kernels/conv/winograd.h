@@ -12,6 +12,7 @@
 
 #include "engine/graph/value_type.h"
 #include "ops/activation.h"
+#include "ops/kernels/reduce/part_moments.h"
 
 namespace snug::core {
 
@@ -44,8 +45,9 @@ bool IsWinograd(const Layout& layout);
 // These are instantiated for float and BFloat16. `bias` may be null.
 template <class T>
 void WinogradConv(int threads, const WinogradSizes& sizes, const T* x, const WinogradFilters<T>& filters, const T* bias,
-                  Activation activation, T* y, void* workspace);
+                  Activation activation, T* y, void* workspace, const ColumnMoments& moments = {});
 int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& sizes, bool transformed);
+int64_t WinogradMomentsBytes(const WinogradSizes& sizes);
 
 // Sets dw [out_channels, in_channels, 3, 3].
 template <class T>

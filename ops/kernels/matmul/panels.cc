@@ -377,6 +377,16 @@ struct Cut {
   int64_t columns = 0, column_tasks = 0;
 };
 
+// The rows of rectangles are the parts in which columns of c are measured.
+template <class T>
+PartMoments MomentsOf(const PanelsCall<T>& call, const Cut& cut) {
+  const PartMoments moments(cut.row_tasks, call.n, call.moments);
+  for (int64_t part = 0; moments.asked() && part < cut.row_tasks; ++part) {
+    moments.SetRows(part, std::min(cut.rows, call.m - part * cut.rows));
+  }
+  return moments;
+}
+
 // What a rectangle reads and writes beside its panels. Of c and the addend only whole rows are asked for.
 using Needed = std::array<NeededNext, 3>;
 
@@ -423,13 +433,27 @@ int64_t PanelsBytes(const PanelsShape& shape) {
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
   const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k));
+  const PartMoments moments = panels::MomentsOf(call, cut);
   ForEachWorker(threads, cut.tasks(), [&](int64_t /*worker*/, int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       panels::Needed needed = {};
       if (task + 1 < end) needed = panels::NeededFor(call, cut.At(call, task + 1));
-      WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, cut.At(call, task), needed); });
+      const panels::Rectangle at = cut.At(call, task);
+      WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, at, needed); });
+      if (!moments.asked()) continue;
+      WithIsa([&](auto isa) SNUG_LAMBDA {
+        const T* const c = call.c + at.i * call.n + at.j;
+        moments.Measure<isa()>(at.i / cut.rows, at.j, at.columns, at.rows,
+                               [=](int64_t i) SNUG_LAMBDA { return c + i * call.n; });
+      });
     }
   });
+  if (moments.asked()) moments.PutTogether(threads);
+}
+
+template <class T>
+int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k) {
+  return PartMoments::WorkspaceBytes(Parts(m, panels::TaskRows<T>(k)), n);
 }
 
 void MultiplyByPanelsAndAsk(const PanelsCall<float>& call, absl::Span<const NeededNext> next) {
@@ -440,5 +464,7 @@ template void PackIntoPanels(int, const PanelsShape&, const float*, float*);
 template void PackIntoPanels(int, const PanelsShape&, const BFloat16*, float*);
 template void MultiplyByPanels(int, const PanelsCall<float>&);
 template void MultiplyByPanels(int, const PanelsCall<BFloat16>&);
+template int64_t PanelsMomentsBytes<float>(int64_t, int64_t, int64_t);
+template int64_t PanelsMomentsBytes<BFloat16>(int64_t, int64_t, int64_t);
 
 }  // namespace snug::core

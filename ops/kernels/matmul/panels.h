@@ -12,6 +12,7 @@
 
 #include "engine/graph/value_type.h"
 #include "ops/activation.h"
+#include "ops/kernels/reduce/part_moments.h"
 
 namespace snug::core {
 
@@ -41,9 +42,12 @@ struct PanelsCall {
   const T* bias = nullptr;
   Activation activation = Activation::kIdentity;
   T* c = nullptr;
+  ColumnMoments moments = {};  // of c
 };
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call);
+template <class T>
+int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k);
 
 // The same for few rows, on the caller's thread, which asks for memory that it needs next while it multiplies: what
 // follows then finds that in the cache, and no time is spent waiting. It asks for a line at each step along k, and so

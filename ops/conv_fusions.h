@@ -1,0 +1,20 @@
+// What the passes have to know that give a convolution something else to do on the way: those that make conv_add and
+// conv_statistics nodes.
+#pragma once
+
+#include "engine/graph/value_type.h"
+
+namespace snug::proto {
+class Conv;
+class FusedConv;
+}  // namespace snug::proto
+
+namespace snug::core {
+
+// Says whether a convolution of x with an addition and an activation is as fast as without.
+bool ConvolvesAndAdds(const proto::FusedConv& options, const ValueType& x);
+
+// Says whether a convolution of x measures its results on the way in less time than a sweep over them takes.
+bool MeasuresAsItConvolves(const proto::Conv& options, const ValueType& x);
+
+}  // namespace snug::core

@@ -1,0 +1,114 @@
+// Batch norms whose statistics come with the convolution before them: what they change, and what they leave alone.
+#include <absl/strings/match.h>
+#include <absl/strings/string_view.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/compile/pipeline.h"
+#include "tests/run/train_util.h"
+
+namespace snug::core {
+namespace {
+
+// By panels, by Winograd's filtering, depthwise with a shortcut, and two that are not measured: of groups, and of few
+// pixels.
+constexpr char kConvolutions[] = R"(
+  input { name: "x" shape { dim: [16, 20, 19] } }
+  layer { name: "c1" input: "x" conv { filters: 64 kernel: 1 bias: false } }
+  layer { name: "n1" input: "c1" batch_norm {} }
+  layer { name: "r1" input: "n1" relu {} }
+  layer { name: "c2" input: "r1" conv { filters: 64 kernel: 3 pad: 1 bias: false } }
+  layer { name: "n2" input: "c2" batch_norm {} }
+  layer { name: "c3" input: "n2" conv { kernel: 3 pad: 1 depthwise: true bias: false } }
+  layer { name: "n3" input: "c3" batch_norm {} }
+  layer { name: "sum" input: "n3" input: "r1" add {} }
+  layer { name: "r3" input: "sum" relu6 {} }
+  layer { name: "c4" input: "r3" conv { filters: 64 kernel: 3 stride: 3 groups: 2 bias: false } }
+  layer { name: "n4" input: "c4" batch_norm {} }
+  layer { name: "r4" input: "n4" relu {} }
+  layer { name: "c5" input: "r4" conv { filters: 24 kernel: 1 stride: 2 } }
+  layer { name: "n5" input: "c5" batch_norm {} }
+  layer { name: "tanh" input: "n5" tanh {} }
+  layer { name: "squared" input: "tanh" square {} }
+  layer { name: "loss" input: "squared" reduce_mean {} }
+  objective: "loss"
+)";
+
+struct NormsRun {
+  std::vector<std::byte> state;
+  std::vector<double> losses;
+  std::map<std::string, int> ops;
+  int64_t bytes = 0;
+};
+
+NormsRun TrainNorms(CompileOptions options, bool measured = true) {
+  if (!measured) options.disabled_passes = {"measure_in_convolution"};
+  const auto session = MakeSession(kConvolutions, options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  if (!session.ok()) return {};
+  const std::vector<double> losses = Losses(**session, 4);
+  const Compiled& compiled = (*session)->compiled();
+  NormsRun run{
+      .state = StateBytes(**session), .losses = losses, .ops = {}, .bytes = compiled.executable.memory.step_bytes()};
+  for (const Step& step : compiled.executable.steps) ++run.ops[compiled.graph.node(step.node).op];
+  return run;
+}
+
+void ExpectNear(const NormsRun& a, const NormsRun& b, double tolerance) {
+  ASSERT_EQ(a.losses.size(), b.losses.size());
+  for (size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(a.losses[i], b.losses[i], tolerance) << "step " << i;
+}
+
+constexpr int64_t kBatch = 22;  // of 8360 pixels, so c1 counts as one of many though it makes more of them than it has
+
+TEST(MeasuredNorms, TrainAsThoseThatMeasureThemselves) {
+  const CompileOptions options{.batch = kBatch, .threads = 2};
+  NormsRun measured = TrainNorms(options), apart = TrainNorms(options, false);
+  EXPECT_EQ(measured.ops["conv_statistics"], 3);
+  EXPECT_EQ(measured.ops["batch_norm_inference_fused"], 2);
+  EXPECT_EQ(measured.ops["batch_norm_inference"], 1);
+  EXPECT_EQ(measured.ops["batch_norm_fused"], 1);
+  EXPECT_EQ(measured.ops["batch_norm"], 1);
+  EXPECT_EQ(apart.ops["conv_statistics"], 0);
+  ExpectNear(measured, apart, 1e-5);
+}
+
+TEST(MeasuredNorms, GiveTheSameBitsOnAnyNumberOfThreads) {
+  const NormsRun one = TrainNorms({.batch = kBatch, .threads = 1});
+  for (const int threads : {2, 3, 9}) {
+    EXPECT_EQ(TrainNorms({.batch = kBatch, .threads = threads}).losses, one.losses) << threads;
+  }
+}
+
+TEST(MeasuredNorms, GoWithWhatSavesMemory) {
+  for (CompileOptions options : {CompileOptions{.batch = kBatch, .recompute_sweeps = true},
+                                 CompileOptions{.batch = kBatch, .gradients_from_outputs = true}}) {
+    options.threads = 2;
+    NormsRun measured = TrainNorms(options);
+    EXPECT_EQ(measured.ops["conv_statistics"], 3);
+    ExpectNear(measured, TrainNorms(options, false), 1e-4);
+  }
+}
+
+TEST(MeasuredNorms, OfBFloat16AreDepthwise) {
+  const CompileOptions options{.batch = kBatch, .precision = DType::kBFloat16, .threads = 2};
+  NormsRun measured = TrainNorms(options);
+  EXPECT_EQ(measured.ops["conv_statistics"], 1);
+  ExpectNear(measured, TrainNorms(options, false), 2e-2);
+}
+
+TEST(MeasuredNorms, AreNotMadeOfDoublesOrPlainKernels) {
+  for (CompileOptions options : {CompileOptions{.batch = kBatch, .precision = DType::kFloat64},
+                                 CompileOptions{.batch = kBatch, .plain_kernels = true}}) {
+    options.threads = 2;
+    EXPECT_EQ(TrainNorms(options).ops["conv_statistics"], 0);
+  }
+}
+
+}  // namespace
+}  // namespace snug::core

@@ -2,8 +2,6 @@
 // torch.nn.utils.clip_grad_norm_ does.
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
-
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
@@ -36,7 +34,7 @@ absl::Status ClipCpu(const KernelContext& k) {
     const T* g = k.input<T>(0);
     T* y = k.output<T>(0);
     const double norm = static_cast<double>(*k.input<Float32Port<T>>(1));
-    const A scale = static_cast<A>(std::min(1.0, k.options<proto::ClipNorm>().max_norm() / (norm + 1e-6)));
+    const A scale = static_cast<A>(ClippingFactor(k.options<proto::ClipNorm>().max_norm(), norm));
     ForEachElement(k.threads(), k.input_type(0).num_elements(),
                    [=](int64_t i) SNUG_LAMBDA { y[i] = static_cast<T>(static_cast<A>(g[i]) * scale); });
     return absl::OkStatus();

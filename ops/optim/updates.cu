@@ -369,8 +369,7 @@ __global__ void SetKernel(uint8_t value, uint8_t* y) { *y = value; }
 template <int kPack, class T>
 __global__ void ClipKernel(int64_t packs, double max_norm, const Float32Port<T>* norm, const T* g, T* y) {
   using A = Accumulator<T>;
-  const double factor = max_norm / (static_cast<double>(*norm) + 1e-6);
-  const A scale = static_cast<A>(factor < 1 ? factor : 1);
+  const A scale = static_cast<A>(ClippingFactor(max_norm, static_cast<double>(*norm)));
   SNUG_CUDA_FOR(i, packs) {
     auto pack = LoadPack<true, kPack>(g + i * kPack, kPack);
     for (int j = 0; j < kPack; ++j) pack.values[j] = static_cast<T>(static_cast<A>(pack.values[j]) * scale);

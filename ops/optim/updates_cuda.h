@@ -25,6 +25,13 @@ struct UpdateNumbers {
   SNUG_HOST_DEVICE double lr_decay() const { return beta1; }
 };
 
+// What gradients are multiplied by so that the norm of them all is at most max_norm. Of a norm that is NaN it is NaN,
+// as in PyTorch: gradients of which nobody knows how large they are shall not pass for ones that are small enough.
+SNUG_HOST_DEVICE inline double ClippingFactor(double max_norm, double norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  return factor > 1 ? 1 : factor;
+}
+
 // These update several parameters at once (KernelRow::together). They are prepared as UpdateNumbers.
 absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);

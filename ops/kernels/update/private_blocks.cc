@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <mutex>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
@@ -64,7 +64,8 @@ absl::Status PrivateBlocks::ForEach(const float* x, const float* dy, absl::Span<
   float* const of_threads = workspace + PanelsBytes(x_) / kFloatBytes;
   const int64_t width = x_.n;
   const int64_t blocks = Parts(units_, block_rows_);
-  std::vector<absl::Status> statuses(static_cast<size_t>(threads_));
+  std::mutex mutex;
+  absl::Status failure;  // guarded by the mutex
   ParallelFor(threads_, threads_, 1, [&](int64_t part, int64_t /*end*/) {
     float* const gradient = of_threads + part * of_thread_;
     float* const columns = gradient + gradient_;
@@ -76,13 +77,14 @@ absl::Status PrivateBlocks::ForEach(const float* x, const float* dy, absl::Span<
       TakeColumns(dy + first, x_.k, units_, rows, columns);
       MultiplyByPanelsAndAsk({.m = rows, .n = width, .k = x_.k, .a = columns, .panels = workspace, .c = gradient},
                              absl::MakeConstSpan(next.data(), arrays.size()));
-      absl::Status& status = statuses[static_cast<size_t>(part)];
-      status = use(first, rows, gradient);
-      if (!status.ok()) return;
+      const absl::Status status = use(first, rows, gradient);
+      if (status.ok()) continue;
+      const std::lock_guard<std::mutex> lock(mutex);
+      failure = status;
+      return;
     }
   });
-  for (const absl::Status& status : statuses) SNUG_RETURN_IF_ERROR(status);
-  return absl::OkStatus();
+  return failure;
 }
 
 }  // namespace snug::core

@@ -2,8 +2,8 @@
 //
 // Such an op is a function object and a few words:
 //
-//   struct Relu {
-//     template <class A> A operator()(A x) const { return x > A(0) ? x : A(0); }
+//   struct Relu {  // a NaN stays one
+//     template <class A> A operator()(A x) const { return x < A(0) ? A(0) : x; }
 //   };  // those of the library: ops/math/functions.h
 //   SNUG_OPS(relu) {
 //     return {Elementwise<Relu>({.name = "relu", .doc = "y = max(x, 0)", .inputs = {{"x"}}, .outputs = {{"y"}},

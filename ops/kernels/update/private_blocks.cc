@@ -65,7 +65,8 @@ absl::Status PrivateBlocks::ForEach(const float* x, const float* dy, absl::Span<
   const int64_t width = x_.n;
   const int64_t blocks = Parts(units_, block_rows_);
   std::mutex mutex;
-  absl::Status failure;  // guarded by the mutex
+  absl::Status failure;  // of the first part that failed; both are guarded by the mutex
+  int64_t failed = threads_;
   ParallelFor(threads_, threads_, 1, [&](int64_t part, int64_t /*end*/) {
     float* const gradient = of_threads + part * of_thread_;
     float* const columns = gradient + gradient_;
@@ -80,7 +81,8 @@ absl::Status PrivateBlocks::ForEach(const float* x, const float* dy, absl::Span<
       const absl::Status status = use(first, rows, gradient);
       if (status.ok()) continue;
       const std::lock_guard<std::mutex> lock(mutex);
-      failure = status;
+      if (part < failed) failure = status;
+      failed = std::min(failed, part);
       return;
     }
   });

@@ -90,6 +90,15 @@ TEST(PartMoments, KeepSmallVariancesFarFromZero) {
   ExpectMomentsOf(m, 40, Measure(m, 40, 96, 1), 1e-4, "around 3000");
 }
 
+TEST(PartMoments, OfAMatrixThatIsThereTakeASweep) {
+  const int64_t columns = 70;
+  const auto m = Matrix<float>(500, columns, 1);
+  Moments found = {std::vector<float>(static_cast<size_t>(columns)), std::vector<float>(static_cast<size_t>(columns))};
+  std::vector<float> workspace(static_cast<size_t>(MeasureColumnsBytes(500, columns)) / sizeof(float), NAN);
+  MeasureColumns(3, 500, columns, m.data(), {found.mean.data(), found.var.data(), workspace.data()});
+  ExpectMomentsOf(m, columns, found, 1e-5, "a sweep");
+}
+
 TEST(PartMoments, DoNotDependOnTheThreads) {
   const auto m = Matrix<float>(500, 90, 1);
   const Moments one = Measure(m, 90, 48, 1), four = Measure(m, 90, 48, 4);

@@ -44,6 +44,9 @@ std::vector<WinogradSizes> AllSizes() {
           Sizes(5, 30, 31, 80, 48, 1, 1)};
 }
 
+// Of more tiles than are held at a time beside filters that are not held, in all its images, and of fewer in each.
+WinogradSizes ManyTiles() { return Sizes(5, 28, 27, 192, 80, 1, 1); }
+
 // Memory for T, filled with NaN: what is read must have been written, and what lies behind must be left alone.
 class Workspace {
  public:
@@ -187,7 +190,9 @@ TEST(Winograd, AppliesActivationsToWhatItWrites) {
 
 template <class T>
 void CheckMoments() {
-  for (const WinogradSizes& s : AllSizes()) {
+  std::vector<WinogradSizes> all = AllSizes();
+  all.push_back(ManyTiles());
+  for (const WinogradSizes& s : all) {
     const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
     const auto w = Uniform<T>(s.out_channels * s.in_channels * 9, 2);
     const WinogradFilters<T> filters = {w.data(), s.in_channels * 9, 9, false};
@@ -214,6 +219,29 @@ void CheckMoments() {
       EXPECT_EQ(mean, first_mean) << Text(s);
       EXPECT_EQ(var, first_var) << Text(s);
     }
+  }
+}
+
+TEST(Winograd, ComputesManyImagesAsEachAlone) {
+  const WinogradSizes s = ManyTiles();
+  WinogradSizes one = s;
+  one.batch = 1;
+  const int64_t x_image = s.in_height * s.in_width * s.in_channels;
+  const int64_t y_image = s.out_height * s.out_width * s.out_channels;
+  const auto x = Uniform<float>(s.batch * x_image, 1);
+  const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
+  const WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};
+  std::vector<float> apart(static_cast<size_t>(s.batch * y_image)), together(apart.size());
+  const Workspace of_one(WinogradConvWorkspaceBytes(1, one, /*transformed=*/false));
+  for (int64_t image = 0; image < s.batch; ++image) {
+    WinogradConv<float>(1, one, x.data() + image * x_image, filters, nullptr, Activation::kIdentity,
+                        apart.data() + image * y_image, of_one.begin());
+  }
+  for (const int threads : {1, 2, 7}) {
+    const Workspace workspace(WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false));
+    WinogradConv<float>(threads, s, x.data(), filters, nullptr, Activation::kIdentity, together.data(),
+                        workspace.begin());
+    EXPECT_EQ(together, apart) << threads;
   }
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/conv_fusions.h"
 #include "ops/graph_builder.h"
@@ -27,7 +26,6 @@ absl::string_view ByGivenStatistics(absl::string_view op) {
 }  // namespace
 
 absl::Status MeasureInConvolution(Graph& graph, const OpRegistry& registry) {
-  const Surroundings surroundings(graph);
   GraphBuilder builder(registry, &graph);
   std::unordered_map<ValueId, ValueId> replaced;
   const auto add = [&](NodeId before, const Node& like, NodeSpec spec) -> absl::StatusOr<std::vector<ValueId>> {
@@ -49,7 +47,6 @@ absl::Status MeasureInConvolution(Graph& graph, const OpRegistry& registry) {
     const NodeId producer = graph.value(norm.inputs[0]).producer;
     if (!producer.valid() || graph.node(producer).removed || graph.node(producer).op != "conv") continue;
     const Node conv = graph.node(producer);
-    if (surroundings.Kept(conv.outputs[0])) continue;
     if (!MeasuresAsItConvolves(conv.options.Get<proto::Conv>(), graph.type(conv.inputs[0]))) continue;
 
     SNUG_ASSIGN_OR_RETURN(

@@ -67,8 +67,7 @@ class Tuner {
       SNUG_RETURN_IF_ERROR(Challenge(absl::StrCat(threads, " threads an op"), other));
     }
     const bool on_cpu = options_.compile.device.kind == Device::Kind::kCpu;
-    const auto on_cuda = [&](absl::Span<const Pass> passes) { return on_cpu ? absl::Span<const Pass>() : passes; };
-    for (const auto& passes : {ForwardPasses(), WholePasses(), on_cuda(CudaPasses())}) {
+    for (const auto& passes : {ForwardPasses(), WholePasses(), on_cpu ? LastProcessorPasses() : CudaPasses()}) {
       for (const Pass& pass : passes) {
         CompileOptions other = best_;
         if (!other.disabled_passes.insert(std::string(pass.name)).second) continue;

@@ -265,10 +265,10 @@ struct PreparedProduct {
 };
 
 // Gradients of weights are sums over so many pixels, of so few numbers, that cutting both factors into pieces takes too
-// long. Sums of pieces have nothing to begin at, and nobody measures them.
+// long. Sums of pieces have nothing to begin at.
 bool IsSplit(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   const ProductSizes s = SizesOfProduct(part, node.geometry);
-  return part != ConvPart::kGradWeight && !node.adds && !node.measures && c.licence().split_products &&
+  return part != ConvPart::kGradWeight && !node.adds && c.licence().split_products &&
          c.types().output(0).dtype == DType::kFloat32 && MachineSplitsProducts() && SplittingPays(s.m, s.n, s.k);
 }
 
@@ -320,8 +320,9 @@ int64_t TakenPixelsBytes(const ConvGeometry& g, DType dtype) {
 
 int64_t MomentsBytesOfProduct(const ConvNode& node, DType dtype) {
   const ProductSizes s = SizesOfProduct(ConvPart::kForward, node.geometry);
-  return MomentsBytes(node,
-                      WithFloatOf(dtype, [&](auto zero) { return PanelsMomentsBytes<decltype(zero)>(s.m, s.n, s.k); }));
+  const int64_t of_panels =
+      WithFloatOf(dtype, [&](auto zero) { return PanelsMomentsBytes<decltype(zero)>(s.m, s.n, s.k); });
+  return MomentsBytes(node, std::max(of_panels, MeasureColumnsBytes(s.m, s.n)));
 }
 
 absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& node) {
@@ -334,12 +335,12 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& no
   const ProductSizes s = SizesOfProduct(part, g);
   const DType dtype = c.types().output(0).dtype;
   const ProductWay way = WayOf(c, part, node);
-  const int64_t taken = TakenPixelsBytes(g, dtype);
+  const int64_t moments = MomentsBytesOfProduct(node, dtype), taken = TakenPixelsBytes(g, dtype);
   c.SetKernel(std::make_shared<const PreparedProduct>(PreparedProduct{way}));
   switch (way) {
     case ProductWay::kSplit:
       c.SetVariant("split");  // what says whether --split-products changes anything
-      c.SetWorkspaceBytes(taken + SplitGemmWorkspaceBytes(c.threads(), s.m, s.n, s.k));
+      c.SetWorkspaceBytes(moments + taken + SplitGemmWorkspaceBytes(c.threads(), s.m, s.n, s.k));
       return absl::OkStatus();
     case ProductWay::kBlocks:
       c.SetWorkspaceBytes(taken + WithFloatOf(dtype, [&](auto zero) {
@@ -353,8 +354,7 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& no
   const bool packed = IsPanels(c.types().input(1).layout);
   if (!packed && c.kept(1)) {
     c.WantInputLayout(1, PanelsLayout(shape));
-  } else if (const int64_t bytes = MomentsBytesOfProduct(node, dtype) + taken + (packed ? 0 : PanelsBytes(shape));
-             bytes > 0) {
+  } else if (const int64_t bytes = moments + taken + (packed ? 0 : PanelsBytes(shape)); bytes > 0) {
     c.SetWorkspaceBytes(bytes);
   }
   return absl::OkStatus();
@@ -426,7 +426,10 @@ void Multiply(ConvPart part, const KernelContext& k, const ConvNode& node, const
       return BlockedGemm(k.threads(), WholeProduct(part, k, node, p), node.activation, p.workspace);
     case ProductWay::kSplit:
       if constexpr (std::is_same_v<T, float>) {
-        SplitGemm(k.threads(), WholeProduct(part, k, node, p), node.activation, p.workspace);
+        const GemmCall<float> call = WholeProduct(part, k, node, p);
+        SplitGemm(k.threads(), call, node.activation, p.workspace);
+        // In a sweep of its own, which takes less than pieces save.
+        if (node.measures) MeasureColumns(k.threads(), call.m, call.n, p.result, MomentsOf(k, node));
       }
   }
 }

@@ -170,7 +170,8 @@ struct ConvCut : Tiling {
   }
   int64_t HeldTiles(int threads, int64_t in_channels) const {
     const int64_t of_workers = filters_shared ? Parts(threads, out_blocks) * kMostTilesOfHeld : 0;
-    return EqualPart(tiles, std::max({kHeldTiles, kHeldFloats / kPoints / in_channels, of_workers}), kTileStep);
+    const int64_t most = std::max({kHeldTiles, kHeldFloats / kPoints / in_channels, of_workers});
+    return EqualPart(tiles, most / kTileStep * kTileStep, kTileStep);
   }
   // As many blocks as threads have time for in any case.
   int64_t TileBlockOfHeld(int threads, int64_t in_channels) const {
@@ -412,9 +413,13 @@ void WinogradConv(int threads, const WinogradSizes& s, const T* x, const Winogra
     winograd::ConvWithDataHeld(threads, run, data, shared, panels, sums);
   }
   if (!moments.asked()) return;
-  for (int64_t tile = 0; tile < cut.tiles; tile += winograd::kMeasuredTiles) {
-    const int64_t tiles = std::min(winograd::kMeasuredTiles, cut.tiles - tile);
-    moments.SetRows(tile / winograd::kMeasuredTiles, winograd::Pixels<T>(s, cut, tile, tiles, y).count);
+  for (int64_t first = 0; first < cut.tiles; first += winograd::kMeasuredTiles) {
+    int64_t pixels = 0;
+    for (int64_t tile = first; tile < std::min(cut.tiles, first + winograd::kMeasuredTiles); ++tile) {
+      const winograd::TileAt at(cut, tile);
+      pixels += std::min(winograd::kOut, s.out_height - at.row) * std::min(winograd::kOut, s.out_width - at.column);
+    }
+    moments.SetRows(first / winograd::kMeasuredTiles, pixels);
   }
   moments.PutTogether(threads);
 }

@@ -18,7 +18,7 @@ namespace winograd {
 inline constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
 // So many output channels are worked at together.
 inline constexpr int64_t kOutBlock = 64;
-// All transformed filters are held if these are few floats (3 MB), else those of one block.
+// All transformed filters are held where these are few floats (3 MB); where they are more, data are.
 inline constexpr int64_t kFilterFloats = 3 << 18;
 // So many tiles are worked at together: their transformed data and sums stay in the second-level cache, and those of a
 // point, with its filters, in the first one. Where filters come from further away, it is more.

@@ -1,8 +1,36 @@
 #include "ops/kernels/reduce/part_moments.h"
 
+#include <algorithm>
+
 #include "engine/base/parallel.h"
+#include "ops/kernels/matmul/parts.h"
 
 namespace snug::core {
+namespace {
+
+constexpr int64_t kPartRows = 96;  // of a matrix that is there already
+
+}  // namespace
+
+void MeasureColumns(int threads, int64_t rows, int64_t columns, const float* data, const ColumnMoments& asked) {
+  const int64_t parts = Parts(rows, kPartRows);
+  const PartMoments moments(parts, columns, asked);
+  ParallelFor(threads, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      const int64_t first = part * kPartRows, count = std::min(kPartRows, rows - first);
+      moments.SetRows(part, count);
+      WithIsa([&](auto isa) SNUG_LAMBDA {
+        moments.Measure<isa()>(part, 0, columns, count,
+                               [=](int64_t i) SNUG_LAMBDA { return data + (first + i) * columns; });
+      });
+    }
+  });
+  moments.PutTogether(threads);
+}
+
+int64_t MeasureColumnsBytes(int64_t rows, int64_t columns) {
+  return PartMoments::WorkspaceBytes(Parts(rows, kPartRows), columns);
+}
 
 void PartMoments::PutTogether(int threads) const {
   constexpr int64_t kColumns = 16;  // at a time: a line of memory

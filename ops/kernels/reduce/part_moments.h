@@ -107,4 +107,8 @@ class PartMoments {
   float* const sums_;  // [parts][2][columns]
 };
 
+// Measures a matrix [rows, columns] that is there already, in a sweep over it.
+void MeasureColumns(int threads, int64_t rows, int64_t columns, const float* data, const ColumnMoments& asked);
+int64_t MeasureColumnsBytes(int64_t rows, int64_t columns);
+
 }  // namespace snug::core

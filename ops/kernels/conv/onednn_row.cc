@@ -94,7 +94,7 @@ absl::Status PrepareSlices(PrepareContext& c, ConvPart part, const ConvSpec& spe
   const bool weights_are_input = part != ConvPart::kGradWeight;
   const auto wide = [&](int i) { return !c.types().has_input(i) || c.types().input(i).dtype == DType::kFloat32; };
   const bool weights_wide = weights_are_input ? wide(1) && wide(2) : c.types().output(0).dtype == DType::kFloat32;
-  if (weights_wide && onednn::ConvSlices(spec).pay(spec)) {
+  if (weights_wide && onednn::ConvSlices(spec).pay(spec, weights_are_input)) {
     const absl::StatusOr<ConvKernel> made = onednn::MakeSlicedConv(spec, CallsOf(part).make, weights_are_input);
     if (made.ok()) return Settle(c, part, made);
     if (!absl::IsUnimplemented(made.status())) return made.status();

@@ -204,8 +204,9 @@ ConvSlices::ConvSlices(const ConvSpec& spec) {
   count = batch / images;
 }
 
-bool ConvSlices::pay(const ConvSpec& spec) const {
-  return count >= std::max<int64_t>(spec.threads, 2) && spec.w.num_elements() <= kMostWeights;
+bool ConvSlices::pay(const ConvSpec& spec, bool weights_are_input) const {
+  const int64_t tasks = weights_are_input ? count : std::min(count, kMostParts);
+  return tasks >= std::max<int64_t>(spec.threads, 2) && spec.w.num_elements() <= kMostWeights;
 }
 
 absl::StatusOr<ConvKernel> MakeSlicedConv(const ConvSpec& spec, MakeConvFn make, bool weights_are_input) {

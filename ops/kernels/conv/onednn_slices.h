@@ -13,8 +13,8 @@ namespace snug::core::onednn {
 // How a spec's convolution is cut, by its shape.
 struct ConvSlices {
   explicit ConvSlices(const ConvSpec& spec);
-  // Says whether cutting pays: there is a slice for each thread, and weights are few enough to be read for each.
-  bool pay(const ConvSpec& spec) const;
+  // Says whether cutting pays: there is work for each thread, and weights are few enough to be read for each slice.
+  bool pay(const ConvSpec& spec, bool weights_are_input) const;
   int64_t images = 1;  // in a slice; divides the batch
   int64_t count = 1;
 };

@@ -2,7 +2,10 @@
 // conv + batch_norm becomes conv_statistics + batch_norm_inference by these numbers, and batch_norm_fused alike. One of
 // the three sweeps over memory that a batch norm takes is saved.
 #include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
 
+#include <algorithm>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>

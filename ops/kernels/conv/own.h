@@ -3,9 +3,8 @@
 //   winograd   3 x 3 taps (winograd.h)
 //   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise.h)
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
-//   patches    the gradient of weights of more taps, in the same way: what all taps take of a pixel's surroundings is
-//   one
-//              row of a factor (pixels.h)
+//   patches    the gradient of weights of more taps, in the same way: a row of a factor is what all taps take for one
+//              pixel (pixels.h)
 //   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), or of those that it takes
 //              where it goes in steps. In float32 it leaves those to oneDNN, if there is one, that it does as well, and
 //              takes the others: many pixels, the gradients of many weights, what has a shortcut to add, and what is

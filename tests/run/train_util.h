@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -133,6 +134,27 @@ inline std::vector<double> Losses(Session& session, int steps, const std::string
     losses.push_back(loss.ok() ? *loss : 0);
   }
   return losses;
+}
+
+// What some steps of a network left, and the ops that its program has.
+struct TrainedRun {
+  std::vector<std::byte> state;
+  std::vector<double> losses;
+  std::map<std::string, int> ops;
+  int64_t bytes = 0;  // of a step
+};
+
+inline TrainedRun TrainSteps(const std::string& network, const CompileOptions& options, int steps) {
+  const auto session = MakeSession(network, options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  if (!session.ok()) return {};
+  TrainedRun run;
+  run.losses = Losses(**session, steps);
+  run.state = StateBytes(**session);
+  const Compiled& compiled = (*session)->compiled();
+  run.bytes = compiled.executable.memory.step_bytes();
+  for (const Step& step : compiled.executable.steps) ++run.ops[compiled.graph.node(step.node).op];
+  return run;
 }
 
 }  // namespace snug::core

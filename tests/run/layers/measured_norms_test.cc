@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -46,27 +45,12 @@ std::string Network(bool with_others) {
   )");
 }
 
-struct NormsRun {
-  std::vector<std::byte> state;
-  std::vector<double> losses;
-  std::map<std::string, int> ops;
-  int64_t bytes = 0;
-};
-
-NormsRun TrainNorms(CompileOptions options, bool measured = true, bool with_others = true) {
+TrainedRun TrainNorms(CompileOptions options, bool measured = true, bool with_others = true) {
   if (!measured) options.disabled_passes = {"measure_in_convolution"};
-  const auto session = MakeSession(Network(with_others), options);
-  EXPECT_TRUE(session.ok()) << session.status();
-  if (!session.ok()) return {};
-  const std::vector<double> losses = Losses(**session, 4);
-  const Compiled& compiled = (*session)->compiled();
-  NormsRun run{
-      .state = StateBytes(**session), .losses = losses, .ops = {}, .bytes = compiled.executable.memory.step_bytes()};
-  for (const Step& step : compiled.executable.steps) ++run.ops[compiled.graph.node(step.node).op];
-  return run;
+  return TrainSteps(Network(with_others), options, 4);
 }
 
-void ExpectNear(const NormsRun& a, const NormsRun& b, double tolerance) {
+void ExpectNear(const TrainedRun& a, const TrainedRun& b, double tolerance) {
   ASSERT_EQ(a.losses.size(), b.losses.size());
   for (size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(a.losses[i], b.losses[i], tolerance) << "step " << i;
 }
@@ -75,7 +59,7 @@ constexpr int64_t kBatch = 6;  // of 2280 pixels, which count as many
 
 TEST(MeasuredNorms, TrainAsThoseThatMeasureThemselves) {
   const CompileOptions options{.batch = kBatch, .threads = 2};
-  NormsRun measured = TrainNorms(options), apart = TrainNorms(options, false);
+  TrainedRun measured = TrainNorms(options), apart = TrainNorms(options, false);
   EXPECT_EQ(measured.ops["conv_statistics"], 3);
   EXPECT_EQ(measured.ops["batch_norm_inference_fused"], 2);
   EXPECT_EQ(measured.ops["batch_norm_inference"], 1);
@@ -87,9 +71,9 @@ TEST(MeasuredNorms, TrainAsThoseThatMeasureThemselves) {
 }
 
 TEST(MeasuredNorms, GiveTheSameBitsOnAnyNumberOfThreads) {
-  const NormsRun one = TrainNorms({.batch = kBatch, .threads = 1}, true, /*with_others=*/false);
+  const TrainedRun one = TrainNorms({.batch = kBatch, .threads = 1}, true, /*with_others=*/false);
   for (const int threads : {2, 3, 9}) {
-    const NormsRun more = TrainNorms({.batch = kBatch, .threads = threads}, true, /*with_others=*/false);
+    const TrainedRun more = TrainNorms({.batch = kBatch, .threads = threads}, true, /*with_others=*/false);
     EXPECT_EQ(more.losses, one.losses) << threads;
     EXPECT_TRUE(more.state == one.state) << threads;
   }
@@ -99,7 +83,7 @@ TEST(MeasuredNorms, GoWithWhatSavesMemory) {
   for (CompileOptions options : {CompileOptions{.batch = kBatch, .recompute_sweeps = true},
                                  CompileOptions{.batch = kBatch, .gradients_from_outputs = true}}) {
     options.threads = 2;
-    NormsRun measured = TrainNorms(options);
+    TrainedRun measured = TrainNorms(options);
     EXPECT_EQ(measured.ops["conv_statistics"], 3);
     ExpectNear(measured, TrainNorms(options, false), 1e-4);
   }
@@ -107,7 +91,7 @@ TEST(MeasuredNorms, GoWithWhatSavesMemory) {
 
 TEST(MeasuredNorms, OfBFloat16AreDepthwise) {
   const CompileOptions options{.batch = kBatch, .precision = DType::kBFloat16, .threads = 2};
-  NormsRun measured = TrainNorms(options);
+  TrainedRun measured = TrainNorms(options);
   EXPECT_EQ(measured.ops["conv_statistics"], 1);
   ExpectNear(measured, TrainNorms(options, false), 2e-2);
 }

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -37,24 +36,9 @@ constexpr char kDenseWithSlopes[] = R"(
   objective: "loss"
 )";
 
-struct SlopesRun {
-  std::vector<std::byte> state;
-  std::vector<double> losses;
-  std::map<std::string, int> ops;
-  int64_t bytes = 0;
-};
-
-SlopesRun TrainSlopes(CompileOptions options, bool fused, const char* network = kDenseWithSlopes) {
+TrainedRun TrainSlopes(CompileOptions options, bool fused, const char* network = kDenseWithSlopes) {
   if (!fused) options.disabled_passes = {"fuse_slopes"};
-  const auto session = MakeSession(network, options);
-  EXPECT_TRUE(session.ok()) << session.status();
-  if (!session.ok()) return {};
-  const std::vector<double> losses = Losses(**session, 3);
-  const Compiled& compiled = (*session)->compiled();
-  SlopesRun run{
-      .state = StateBytes(**session), .losses = losses, .ops = {}, .bytes = compiled.executable.memory.step_bytes()};
-  for (const Step& step : compiled.executable.steps) ++run.ops[compiled.graph.node(step.node).op];
-  return run;
+  return TrainSteps(network, options, 3);
 }
 
 double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -66,7 +50,7 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
 
 TEST(FuseSlopes, GiveTheSameInNoMoreMemory) {
   const CompileOptions options{.batch = 260, .threads = 2};
-  SlopesRun fused = TrainSlopes(options, true), apart = TrainSlopes(options, false);
+  TrainedRun fused = TrainSlopes(options, true), apart = TrainSlopes(options, false);
   EXPECT_EQ(fused.ops["dense_grad_input_relu"], 1);
   EXPECT_EQ(fused.ops["dense_grad_input_gelu"], 2);
   EXPECT_EQ(fused.ops["gelu_grad"], 1) << "that of a small product";
@@ -82,7 +66,7 @@ TEST(FuseSlopes, GiveTheSameBitsOnAnyNumberOfThreads) {
       {{R"(name: "label" dtype: INT32 max_value: 7)", R"(name: "y" shape { dim: [400] })"},
        {R"(layer { name: "fc4" input: "last" dense { units: 7 } })", ""},
        {R"(input: "fc4" input: "label" softmax_cross_entropy)", R"(input: "last" input: "y" mean_squared_error)"}});
-  SlopesRun one = TrainSlopes({.batch = 260, .threads = 1}, true, network.c_str());
+  TrainedRun one = TrainSlopes({.batch = 260, .threads = 1}, true, network.c_str());
   EXPECT_EQ(one.ops["dense_grad_input_gelu"], 2);
   for (const int threads : {2, 3}) {
     EXPECT_TRUE(TrainSlopes({.batch = 260, .threads = threads}, true, network.c_str()).state == one.state) << threads;
@@ -100,7 +84,7 @@ TEST(FuseSlopes, OfReluGiveTheBitsOfASweepOfItsOwn) {
     objective: "loss"
   )";
   const CompileOptions options{.batch = 260, .threads = 2};
-  const SlopesRun fused = TrainSlopes(options, true, kOfRelu), apart = TrainSlopes(options, false, kOfRelu);
+  const TrainedRun fused = TrainSlopes(options, true, kOfRelu), apart = TrainSlopes(options, false, kOfRelu);
   EXPECT_EQ(fused.ops.count("dense_grad_input_relu"), 1U);
   EXPECT_EQ(apart.ops.count("dense_grad_input_relu"), 0U);
   EXPECT_TRUE(fused.state == apart.state);
@@ -126,8 +110,9 @@ TEST(FuseSlopes, LeaveLoopsTheBitsOfTheirStraightLines) {
       objective: "loss"
     )",
                                                  function);
-    SlopesRun rolled = TrainSlopes({.batch = 260, .threads = 2, .loops = LoopRule::kRolled}, true, network.c_str());
-    SlopesRun unrolled = TrainSlopes({.batch = 260, .threads = 2, .loops = LoopRule::kUnrolled}, true, network.c_str());
+    TrainedRun rolled = TrainSlopes({.batch = 260, .threads = 2, .loops = LoopRule::kRolled}, true, network.c_str());
+    TrainedRun unrolled =
+        TrainSlopes({.batch = 260, .threads = 2, .loops = LoopRule::kUnrolled}, true, network.c_str());
     const std::string fused = absl::StrContains(function, "relu") ? "dense_grad_input_relu" : "dense_grad_input_gelu";
     EXPECT_EQ(rolled.ops[fused], 0) << function;
     EXPECT_EQ(unrolled.ops[fused], 2) << function;

@@ -108,6 +108,15 @@ std::vector<ConvGeometry> Geometries() {
        .kernel = {3, 3, 1},
        .stride = {2, 2, 1},
        .pad_begin = {1, 1, 0}},
+      {.spatial = 2,  // so many sums that there is one part, and several tasks
+       .batch = 1,
+       .in_channels = 144,
+       .out_channels = 500,
+       .in = {24, 23, 1},
+       .out = {12, 12, 1},
+       .kernel = {3, 3, 1},
+       .stride = {2, 2, 1},
+       .pad_begin = {1, 1, 0}},
       {.spatial = 2,  // padding that is wider than the input
        .batch = 1,
        .in_channels = 2,

@@ -1,6 +1,7 @@
 #include "ops/kernels/matmul/tall.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "engine/base/dtype.h"
@@ -34,18 +35,24 @@ struct Cut {
   Cut(int64_t m, int64_t n, int64_t k)
       : swapped(m > n),
         rows(EqualPart(std::min(m, n), kTaskRows, kStripMultiple)),
-        columns(EqualPart(std::max(m, n), kTaskColumns, kPanel<float>)),
         row_tasks(Parts(std::min(m, n), rows)),
+        columns(ColumnsOfTask(std::min(m, n), std::max(m, n))),
         column_tasks(Parts(std::max(m, n), columns)),
-        sums(rows * row_tasks * columns * column_tasks),
+        sums_of_task(rows * columns),
+        sums(sums_of_task * row_tasks * column_tasks),
         parts(std::clamp<int64_t>(std::min(k / kLeastPart, kMostSums / std::max<int64_t>(1, sums)), 1, kMostParts)),
         depth((std::min(kMostDepth, (kPackedFloats - kLineFloats) / (rows + columns)) - 1) | 1) {}
-  int64_t sums_row() const { return columns * column_tasks; }
+  // Where sums are too many for several parts, tasks are 2, 4, 8 ... beside each other, so that threads have as many.
+  static int64_t ColumnsOfTask(int64_t rows, int64_t columns) {
+    int64_t tasks = Parts(columns, kTaskColumns);
+    if (2 * rows * columns > kMostSums) tasks = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(tasks)));
+    return EqualPart(columns, Parts(columns, tasks), kPanel<float>);
+  }
 
-  bool swapped;           // it is the transpose of c that is computed, which has more columns than rows
-  int64_t rows, columns;  // of that, in a task
-  int64_t row_tasks, column_tasks;
-  int64_t sums;  // in a part
+  bool swapped;             // it is the transpose of c that is computed, which has more columns than rows
+  int64_t rows, row_tasks;  // of that
+  int64_t columns, column_tasks;
+  int64_t sums_of_task, sums;  // a part's
   int64_t parts;
   int64_t depth;
 };
@@ -90,44 +97,69 @@ SNUG_INLINE void PackRows(const Factor<T>& factor, int64_t begin, int64_t rows, 
   }
 }
 
-// The next rows of the factors, which are asked for while these are multiplied; not of those that are made.
+// What is asked for while a tile is multiplied: a place at each step along k, so many bytes apart.
+struct Later {
+  const char* data;
+  int64_t step;
+};
+
+// Goes through the next rows of the factors' columns that a task has, while these are multiplied. Of a factor that is
+// made they are not asked for.
 class Coming {
  public:
+  // There will be so many tiles.
+  SNUG_INLINE explicit Coming(int64_t tiles) : tiles_(tiles) {}
+
   template <class T>
-  SNUG_INLINE Coming(const Factor<T>& a, const Factor<T>& b, int64_t row, int64_t rows) {
+  SNUG_INLINE void Add(const Factor<T>& factor, int64_t row, int64_t rows, int64_t first, int64_t width) {
+    if (factor.made != nullptr || rows == 0) return;
     constexpr int64_t kElement = sizeof(T);
-    const Factor<T>& there = a.made == nullptr ? a : b;
-    a_ = reinterpret_cast<const char*>(there.data + row * there.columns);
-    b_ = a_;
-    if (a.made == nullptr) a_bytes_ = rows * a.columns * kElement;
-    if (b.made != nullptr) return;
-    b_ = reinterpret_cast<const char*>(b.data + row * b.columns);
-    b_bytes_ = rows * b.columns * kElement;
+    Run& run = runs_[count_++];
+    run = {reinterpret_cast<const char*>(factor.data + row * factor.columns + first), width * kElement, rows,
+           factor.columns * kElement};
+    if (width == factor.columns) run = {run.data, run.bytes * rows, 1, 0};
+    left_ += run.bytes * run.rows;
   }
-  // Returns where the next `lines` cache lines are. They may go beyond the end.
-  SNUG_INLINE const char* Take(int64_t lines) {
-    const int64_t at = at_;
-    at_ += lines * kLineBytes;
-    if (at < b_bytes_) return b_ + at;
-    return a_ + std::min(at - b_bytes_, a_bytes_);
+
+  // Returns what is asked for in the next tile, of so many steps: its share of what is left, or the rest of a row.
+  SNUG_INLINE Later Take(int64_t steps) {
+    const int64_t tiles = tiles_--;
+    if (at_ == count_) return {reinterpret_cast<const char*>(this), 0};
+    Run& run = runs_[at_];
+    const char* const data = run.data + taken_;
+    const int64_t bytes = std::min(run.bytes - taken_, Parts(left_, tiles));
+    taken_ += bytes;
+    left_ -= bytes;
+    if (taken_ == run.bytes) {
+      taken_ = 0;
+      run.data += run.stride;
+      if (--run.rows == 0) ++at_;
+    }
+    return {data, Parts(bytes, steps)};
   }
 
  private:
-  const char *a_, *b_;
-  int64_t a_bytes_ = 0, b_bytes_ = 0, at_ = 0;
+  struct Run {
+    const char* data;
+    int64_t bytes, rows, stride;
+  };
+  Run runs_[2] = {};
+  int count_ = 0, at_ = 0;
+  int64_t tiles_, left_ = 0;
+  int64_t taken_ = 0;  // of a row
 };
 
 // Some rows of sums, to which products are added.
 struct Sums {
   float* data;
   int64_t row;
-  bool accumulate;  // otherwise they begin at 0
+  bool accumulate;    // otherwise they begin at 0
+  const float* next;  // asked for: as many rows
 };
 
 // Adds the product of a strip and a panel.
 template <Isa kIsa, int kRows>
-SNUG_INLINE void MultiplyRows(int64_t depth, const float* strip, const float* panel, const char* coming,
-                              const Sums& sums) {
+SNUG_INLINE void MultiplyRows(int64_t depth, const float* strip, const float* panel, Later coming, const Sums& sums) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
   Vector sum[kRows][2];
@@ -138,11 +170,18 @@ SNUG_INLINE void MultiplyRows(int64_t depth, const float* strip, const float* pa
     LoadFloats(sums.data + r * sums.row, sum[r][0]);
     LoadFloats(sums.data + r * sums.row + Tile::kLanes, sum[r][1]);
   }
+  if (sums.accumulate) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) __builtin_prefetch(sums.next + r * sums.row + l, 1, 3);
+    }
+  }
   for (int64_t p = 0; p < depth; ++p) {
     Vector b0, b1;
     LoadFloats(panel + p * Tile::kColumns, b0);
     LoadFloats(panel + p * Tile::kColumns + Tile::kLanes, b1);
-    __builtin_prefetch(coming + p * kLineBytes, 0, 2);
+    __builtin_prefetch(coming.data, 0, 2);
+    coming.data += coming.step;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const float value = strip[p * Tile::kRows + r];
@@ -159,7 +198,7 @@ SNUG_INLINE void MultiplyRows(int64_t depth, const float* strip, const float* pa
 
 // The same for `rows` rows, at most kRows.
 template <Isa kIsa, int kRows>
-SNUG_INLINE void MultiplyStrip(int64_t rows, int64_t depth, const float* strip, const float* panel, const char* coming,
+SNUG_INLINE void MultiplyStrip(int64_t rows, int64_t depth, const float* strip, const float* panel, Later coming,
                                const Sums& sums) {
   if (rows == kRows) return MultiplyRows<kIsa, kRows>(depth, strip, panel, coming, sums);
   if constexpr (kRows > 1) MultiplyStrip<kIsa, kRows - 1>(rows, depth, strip, panel, coming, sums);
@@ -184,12 +223,17 @@ SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut,
     PackRows<kIsa, Tile::kRows>(a, p, depth, at.i, at.rows, strips);
     PackRows<kIsa, Tile::kColumns>(b, p, depth, at.j, at.columns, panels);
     const int64_t next = p + depth;
-    Coming coming(a, b, next, std::min(cut.depth, end - next));
+    const int64_t next_rows = std::min(cut.depth, end - next);
+    Coming coming(Parts(at.columns, Tile::kColumns) * Parts(at.rows, Tile::kRows));
+    coming.Add(b, next, next_rows, at.j, at.columns);
+    coming.Add(a, next, next_rows, at.i, at.rows);
     for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
       for (int64_t i = 0; i < at.rows; i += Tile::kRows) {
+        float* const here = sums + i * cut.columns + j;
+        const float* const below =
+            i + Tile::kRows < at.rows ? here + Tile::kRows * cut.columns : sums + j + Tile::kColumns;
         MultiplyStrip<kIsa, Tile::kRows>(std::min<int64_t>(Tile::kRows, at.rows - i), depth, strips + i * depth,
-                                         panels + j * depth, coming.Take(depth),
-                                         {sums + i * cut.sums_row() + j, cut.sums_row(), p > begin});
+                                         panels + j * depth, coming.Take(depth), {here, cut.columns, p > begin, below});
       }
     }
   }
@@ -214,10 +258,11 @@ void MultiplyTall(int threads, const TallCall<T>& call, float* workspace) {
   ParallelFor(threads, cut.parts * tasks, 1, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t part = task / tasks;
-      const int64_t i = task % tasks / cut.column_tasks * cut.rows, j = task % cut.column_tasks * cut.columns;
+      const int64_t of_part = task % tasks;
+      const int64_t i = of_part % cut.row_tasks * cut.rows, j = of_part / cut.row_tasks * cut.columns;
       const tall::Rectangle at = {i, j, std::min(cut.rows, a.columns - i), std::min(cut.columns, b.columns - j)};
       const int64_t begin = call.k * part / cut.parts, end = call.k * (part + 1) / cut.parts;
-      float* sums = workspace + part * cut.sums + i * cut.sums_row() + j;
+      float* sums = workspace + part * cut.sums + of_part * cut.sums_of_task;
       WithIsa([&](auto isa) SNUG_LAMBDA { tall::AddPart<isa()>(a, b, cut, at, begin, end, sums); });
     }
   });
@@ -229,20 +274,25 @@ void MultiplyTall(int threads, const TallCall<T>& call, float* workspace) {
   ParallelFor(threads, a.columns, kChunk, [&](int64_t begin, int64_t end) {
     WithIsa([&]() SNUG_LAMBDA {
       for (int64_t i = begin; i < end; ++i) {
-        float* sums = workspace + i * cut.sums_row();
-        for (int64_t part = 1; part < cut.parts; ++part) {
-          const float* more = sums + part * cut.sums;
-          SNUG_INDEPENDENT
-          for (int64_t j = 0; j < b.columns; ++j) sums[j] += more[j];
-        }
-        if (cut.swapped) {
-          T* const column = call.c + place(i);
-          for (int64_t j = 0; j < b.columns; ++j) column[j * call.n] = static_cast<T>(sums[j]);
-          continue;
-        }
-        for (int64_t q = 0; q < call.groups; ++q) {
-          T* const row = call.c + i * call.n + q;
-          for (int64_t j = 0; j < of_group; ++j) row[j * call.groups] = static_cast<T>(sums[q * of_group + j]);
+        for (int64_t j = 0; j < b.columns; j += cut.columns) {
+          const int64_t columns = std::min(cut.columns, b.columns - j);
+          float* sums = workspace + (j / cut.columns * cut.row_tasks + i / cut.rows) * cut.sums_of_task +
+                        i % cut.rows * cut.columns;
+          for (int64_t part = 1; part < cut.parts; ++part) {
+            const float* more = sums + part * cut.sums;
+            SNUG_INDEPENDENT
+            for (int64_t l = 0; l < columns; ++l) sums[l] += more[l];
+          }
+          if (cut.swapped) {
+            T* const column = call.c + j * call.n + place(i);
+            for (int64_t l = 0; l < columns; ++l) column[l * call.n] = static_cast<T>(sums[l]);
+            continue;
+          }
+          T* const row = call.c + i * call.n;
+          for (int64_t l = 0; l < columns;) {
+            const int64_t q = (j + l) / of_group, end = std::min(columns, (q + 1) * of_group - j);
+            for (; l < end; ++l) row[(j + l - q * of_group) * call.groups + q] = static_cast<T>(sums[l]);
+          }
         }
       }
     });

@@ -18,6 +18,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "engine/base/workers.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kit/float_vectors.h"
@@ -294,14 +295,28 @@ SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float*
   }
 }
 
+// Sweeps alternate their direction: each thread begins with the rows that it did last in the sweep before, which may
+// still be in a cache. Other kernels go upwards, so the first sweep after one of these goes downwards.
+enum class Direction : uint8_t { kUpwards, kDownwards };
+
+// Calls fn(chunk, first element, last element) for all chunks.
+template <class Fn>
+void ForEachChunk(int threads, const RowChunks& rows, Direction direction, const Fn& fn) {
+  ForEachWorker(threads, rows.chunks, [&](int64_t /*worker*/, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t chunk = direction == Direction::kUpwards ? i : end - 1 - (i - begin);
+      const int64_t row = chunk * rows.rows_per_chunk;
+      fn(chunk, row * rows.channels, std::min(rows.count, row + rows.rows_per_chunk) * rows.channels);
+    }
+  });
+}
+
 // Computes the sums of each chunk's rows into `partial`, [chunks][2][width].
 template <class Sums>
 void SumChunks(int threads, const RowChunks& rows, const float* patterns, float* partial, Sums sums) {
-  ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
-    float* a = partial + begin / rows.rows_per_chunk * 2 * rows.width;
+  ForEachChunk(threads, rows, Direction::kDownwards, [=](int64_t chunk, int64_t first, int64_t last) {
     const int64_t width = rows.width;
-    const int64_t first = begin * rows.channels;
-    const int64_t last = end * rows.channels;
+    float* a = partial + chunk * 2 * width;
     WithIsa([=](auto isa) SNUG_LAMBDA { SumRows<isa()>(first, last, width, patterns, a, a + width, sums); });
   });
 }
@@ -361,11 +376,10 @@ void SetShifts(const RowChunks& rows, const T* x, float* shifts) {
 
 // Calls element(i, numbers) for every element.
 template <class Element>
-void ForEachElementOfRows(int threads, const RowChunks& rows, const float* patterns, Element element) {
-  ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
+void ForEachElementOfRows(int threads, const RowChunks& rows, Direction direction, const float* patterns,
+                          Element element) {
+  ForEachChunk(threads, rows, direction, [=](int64_t /*chunk*/, int64_t first, int64_t last) {
     const int64_t width = rows.width;
-    const int64_t first = begin * rows.channels;
-    const int64_t last = end * rows.channels;
     WithIsa([=](auto isa) SNUG_LAMBDA {
       for (int64_t i = first; i < last; i += width) {
         ForEachInRow<isa(), typename Element::Storage>(std::min(width, last - i),
@@ -527,7 +541,8 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
   float* patterns = workspace;
   float* partial = workspace + kPatterns * rows.width;
   const auto set = [=](int64_t c) { SetPatterns(rows, patterns, c, ForwardNumbers(call, c)); };
-  if (call.batch_mean != nullptr) {
+  const bool measures = call.batch_mean != nullptr;
+  if (measures) {
     SetShifts(rows, call.x, patterns);
     SumChunks(threads, rows, patterns, partial, sums);
     ForEachSum(threads, rows, partial, [=](int64_t c, double sum, double squares) {
@@ -537,7 +552,7 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
   } else {
     for (int64_t c = 0; c < rows.channels; ++c) set(c);
   }
-  ForEachElementOfRows(threads, rows, patterns, element);
+  ForEachElementOfRows(threads, rows, measures ? Direction::kUpwards : Direction::kDownwards, patterns, element);
 }
 
 template <class T, class Sums, class Element>
@@ -562,7 +577,7 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
   ForEachSum(threads, rows, partial, [=](int64_t c, double sum, double product) {
     SetPatterns(rows, patterns, c, BackwardNumbers(call, c, n, sum, product));
   });
-  ForEachElementOfRows(threads, rows, patterns, element);
+  ForEachElementOfRows(threads, rows, Direction::kUpwards, patterns, element);
 }
 
 // Calls fn with the activation as a compile-time constant.

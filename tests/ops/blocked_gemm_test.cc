@@ -60,8 +60,9 @@ struct Product {
   }
 
   // With b in panels. What is added, if anything is, lies elsewhere, or where the result goes.
+  // `rows` are in place of a's.
   std::vector<T> ByPanels(int threads, Activation activation, bool transposed, const std::vector<T>& addend = {},
-                          bool in_place = false) {
+                          bool in_place = false, const ScatteredRows<T>* rows = nullptr) {
     const Layout layout = PanelsLayout({.n = call.n, .k = call.k, .transposed = transposed});
     std::vector<float> panels(static_cast<size_t>(layout.packed->size_bytes()) / sizeof(float), NAN);
     OwnFormatOf(layout)->Pack(threads, b.data(), panels.data());
@@ -70,7 +71,8 @@ struct Product {
     MultiplyByPanels<T>(threads, {.m = call.m,
                                   .n = call.n,
                                   .k = call.k,
-                                  .a = a.data(),
+                                  .a = rows == nullptr ? a.data() : nullptr,
+                                  .scattered_a = rows,
                                   .panels = panels.data(),
                                   .addend = addend.empty() ? nullptr
                                             : in_place     ? c.data()
@@ -179,6 +181,41 @@ TEST(Panels, HaveThePlainProductsBits) {
   }
 }
 
+// The rows of a matrix, the last one first in memory and with others between them.
+template <class T>
+class RowsFromTheEnd final : public ScatteredRows<T> {
+ public:
+  RowsFromTheEnd(const std::vector<T>& matrix, int64_t m, int64_t k)
+      : m_(m), k_(k), memory_(static_cast<size_t>(2 * m * k), T(NAN)) {
+    for (int64_t i = 0; i < m; ++i) std::copy_n(matrix.data() + i * k, k, memory_.data() + Place(i));
+  }
+  const T* Row(int64_t i) const override { return memory_.data() + Place(i); }
+
+ private:
+  int64_t Place(int64_t i) const { return 2 * (m_ - 1 - i) * k_; }
+  int64_t m_, k_;
+  std::vector<T> memory_;
+};
+
+template <class T>
+void CheckScatteredRows() {
+  for (const auto& [m, n, k] : kSizes) {
+    Product<T> product(m, n, k, /*flags=*/0);
+    const std::vector<T> expected = product.ByPanels(1, Activation::kRelu, /*transposed=*/false);
+    const RowsFromTheEnd<T> rows(product.a, m, k);
+    for (const int threads : {1, 3}) {
+      const std::vector<T> found = product.ByPanels(threads, Activation::kRelu, /*transposed=*/false, /*addend=*/{},
+                                                    /*in_place=*/false, &rows);
+      ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0) << m << "x" << n << "x" << k;
+    }
+  }
+}
+
+TEST(Panels, TakeRowsFromWhereTheyAre) {
+  CheckScatteredRows<float>();
+  CheckScatteredRows<BFloat16>();
+}
+
 TEST(Panels, ApplyActivationsAndAddNothingToTheBias) {
   for (const Activation activation : {Activation::kRelu, Activation::kRelu6, Activation::kSigmoid, Activation::kTanh}) {
     Product<float> product(37, 45, 300, /*flags=*/6);
@@ -244,8 +281,9 @@ TEST(Panels, AddInFloatAndRoundOnceInBFloat16) {
 }
 
 // Few rows of the factors and many, one part and several, one task of a part and several, of either orientation.
-constexpr int64_t kTallSizes[][3] = {{1, 1, 1},      {8, 32, 125},   {9, 33, 126},   {16, 96, 2000}, {96, 16, 2000},
-                                     {24, 24, 5000}, {200, 70, 600}, {70, 600, 513}, {600, 70, 513}, {5, 3, 40000}};
+constexpr int64_t kTallSizes[][3] = {{1, 1, 1},      {8, 32, 125},   {9, 33, 126},     {16, 96, 2000},
+                                     {96, 16, 2000}, {24, 24, 5000}, {200, 70, 600},   {70, 600, 513},
+                                     {600, 70, 513}, {5, 3, 40000},  {320, 1800, 300}, {1800, 320, 300}};
 
 template <class T>
 void CheckTall(float tolerance) {

@@ -275,20 +275,23 @@ bool IsSplit(const PrepareContext& c, ConvPart part, const ConvNode& node) {
 // Where weights are many, the blocked product is faster than the library's convolutions backward: these pack weights
 // for themselves, or turn their gradients round, and few pixels make up for it.
 bool BlocksPay(ConvPart part, const ConvGeometry& g) {
-  constexpr int64_t kLeastColumns = 512, kManyWeights = 1 << 19, kLeastProduct = 1 << 25;
+  constexpr int64_t kLeastColumns = 512, kLeastChannels = 256, kManyWeights = 1 << 19, kLeastProduct = 1 << 25;
   const ProductSizes s = SizesOfProduct(part, g);
-  if (part == ConvPart::kForward || s.n < kLeastColumns || s.m * s.n * s.k < kLeastProduct) return false;
-  const bool many_weights = g.in_channels * g.out_channels >= kManyWeights;
-  return many_weights || (part == ConvPart::kGradWeight && !IsStrided(g));
+  if (part == ConvPart::kForward || s.m * s.n * s.k < kLeastProduct) return false;
+  if (part == ConvPart::kGradWeight && !IsStrided(g)) return s.n >= kLeastChannels;
+  return s.n >= kLeastColumns && g.in_channels * g.out_channels >= kManyWeights;
 }
 
 // Where pixels are many, a product by panels is as fast as memory, or as the processor, and the library's convolutions
 // are slower than either: but not where there are more columns than numbers in a sum, on fewer registers. Where the
-// weights' panels are kept it takes fewer pixels. This is asked beside a library only.
-constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForKept = 512;
+// weights' panels are kept it takes fewer pixels. Where a convolution goes in steps, the library is slower on many
+// registers alone. This is asked beside a library only.
+constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForKept = 512, kManyForSteps = 512;
+bool StepsPay() { return CurrentIsa() == Isa::kAvx512; }
 [[maybe_unused]] bool PanelsPay(const PrepareContext& c, ConvPart part, const ConvNode& node) {
-  if (part == ConvPart::kGradWeight || IsStrided(node.geometry)) return false;
+  if (part == ConvPart::kGradWeight) return false;
   const ProductSizes s = SizesOfProduct(part, node.geometry);
+  if (IsStrided(node.geometry)) return part == ConvPart::kForward && s.m >= kManyForSteps && StepsPay();
   const bool kept = c.kept(1) || IsPanels(c.types().input(1).layout);
   if (part == ConvPart::kForward && kept && s.m >= kManyForKept) return true;
   return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() == Isa::kAvx512;
@@ -298,7 +301,7 @@ bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unus
                           [[maybe_unused]] const ConvNode& node) {
 #if SNUG_HAS_ONEDNN
   if (node.adds || node.measures) return false;  // no library's row does
-  if (c.types().output(0).dtype != DType::kFloat32) return IsStrided(node.geometry);
+  if (c.types().output(0).dtype != DType::kFloat32) return part != ConvPart::kForward && IsStrided(node.geometry);
   return !BlocksPay(part, node.geometry) && !PanelsPay(c, part, node) && !IsSplit(c, part, node);
 #else
   return false;
@@ -312,9 +315,13 @@ ProductWay WayOf(const PrepareContext& c, ConvPart part, const ConvNode& node) {
                                                                                         : ProductWay::kPanels;
 }
 
-int64_t TakenPixelsBytes(const ConvGeometry& g, DType dtype) {
+// Forward, panels are multiplied by pixels where they are.
+bool TakesPixels(ConvPart part, ProductWay way, const ConvGeometry& g) {
+  return IsStrided(g) && !(part == ConvPart::kForward && way == ProductWay::kPanels);
+}
+int64_t TakenPixelsBytes(ConvPart part, ProductWay way, const ConvGeometry& g, DType dtype) {
   constexpr int64_t kLine = 64;
-  if (!IsStrided(g)) return 0;
+  if (!TakesPixels(part, way, g)) return 0;
   return Parts(g.batch * g.out[0] * g.out[1] * g.out[2] * g.in_channels * SizeOf(dtype), kLine) * kLine;
 }
 
@@ -335,7 +342,7 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& no
   const ProductSizes s = SizesOfProduct(part, g);
   const DType dtype = c.types().output(0).dtype;
   const ProductWay way = WayOf(c, part, node);
-  const int64_t moments = MomentsBytesOfProduct(node, dtype), taken = TakenPixelsBytes(g, dtype);
+  const int64_t moments = MomentsBytesOfProduct(node, dtype), taken = TakenPixelsBytes(part, way, g, dtype);
   c.SetKernel(std::make_shared<const PreparedProduct>(PreparedProduct{way}));
   switch (way) {
     case ProductWay::kSplit:
@@ -364,7 +371,8 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& no
 // x and its gradient have no pixels but those that it takes.
 template <class T>
 struct ProductCall {
-  const T* x = nullptr;  // forward and in the gradient of the weights
+  const T* x = nullptr;                           // forward and in the gradient of the weights
+  const ScatteredRows<T>* scattered_x = nullptr;  // in place of x
   const T* dy = nullptr;
   const T* w = nullptr;
   T* result = nullptr;
@@ -379,6 +387,7 @@ void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& no
                         .n = sizes.n,
                         .k = sizes.k,
                         .a = part == ConvPart::kForward ? p.x : p.dy,
+                        .scattered_a = p.scattered_x,
                         .activation = node.activation,
                         .c = p.result,
                         .moments = MomentsOf(k, node)};
@@ -444,8 +453,14 @@ absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& n
     if (part != ConvPart::kForward) call.dy = k.input<T>(part == ConvPart::kGradInput ? 0 : 1);
     if (part != ConvPart::kGradWeight && !IsPanels(k.input_type(1).layout)) call.w = k.input<T>(1);
     if (!IsStrided(g)) return Multiply(part, k, node, call);
+    const ProductWay way = k.prepared<PreparedProduct>().way;
+    const TakenPixels<T> pixels(g, call.x);
+    if (!TakesPixels(part, way, g)) {
+      call.scattered_x = &pixels;
+      return Multiply(part, k, node, call);
+    }
     T* const taken = reinterpret_cast<T*>(workspace);
-    call.workspace = workspace + TakenPixelsBytes(g, k.output_type(0).dtype);
+    call.workspace = workspace + TakenPixelsBytes(part, way, g, k.output_type(0).dtype);
     if (part == ConvPart::kGradInput) {
       call.result = taken;
       Multiply(part, k, node, call);
@@ -543,7 +558,7 @@ bool MeasuringPays(const ConvGeometry& g, const ValueType& x) {
   if (!WhyNotDepthwiseSizes(g).has_value()) return true;
   if (g.groups != 1 || x.dtype != DType::kFloat32) return false;
   if (!WhyNotWinogradSizes(g).has_value()) return true;
-  if (!IsProductOfPixels(g) || IsStrided(g)) return false;
+  if (!IsProductOfPixels(g) || (IsStrided(g) && !StepsPay())) return false;
   const ProductSizes s = SizesOfProduct(ConvPart::kForward, g);
   return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() != Isa::kBaseline;
 }

@@ -47,11 +47,16 @@ bool IsStrided(const ConvGeometry& g) {
 }
 
 template <class T>
+const T* TakenPixels<T>::Row(int64_t pixel) const {
+  Place place(g_.out, pixel);
+  for (size_t axis = 0; axis < kMaxSpatial; ++axis) place.at[axis] *= g_.stride[axis];
+  return x_ + place.PixelOf(g_.in) * g_.in_channels;
+}
+
+template <class T>
 void TakePixels(int threads, const ConvGeometry& g, const T* x, T* taken) {
   ForEachPixel(threads, g, g.out, [&](int64_t pixel) {
-    Place place(g.out, pixel);
-    for (size_t axis = 0; axis < kMaxSpatial; ++axis) place.at[axis] *= g.stride[axis];
-    std::copy_n(x + place.PixelOf(g.in) * g.in_channels, g.in_channels, taken + pixel * g.in_channels);
+    std::copy_n(TakenPixels<T>(g, x).Row(pixel), g.in_channels, taken + pixel * g.in_channels);
   });
 }
 
@@ -114,6 +119,8 @@ const T* Patches<T>::Row(int64_t row, int64_t begin, int64_t columns, T* scratch
   return scratch;
 }
 
+template class TakenPixels<float>;
+template class TakenPixels<BFloat16>;
 template class Patches<float>;
 template class Patches<BFloat16>;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/kernels/conv/geometry.h"
+#include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/tall.h"
 
 namespace snug::core::ops {
@@ -14,6 +15,18 @@ bool IsProductOfPixels(const ConvGeometry& g);
 bool IsStrided(const ConvGeometry& g);
 
 // These are instantiated for float and BFloat16. Data is channels-last, and nothing is padded.
+
+// The pixels of x that a product takes for each one of the result, where they are.
+template <class T>
+class TakenPixels final : public ScatteredRows<T> {
+ public:
+  TakenPixels(const ConvGeometry& g, const T* x) : g_(g), x_(x) {}
+  const T* Row(int64_t pixel) const override;
+
+ private:
+  const ConvGeometry& g_;
+  const T* x_;
+};
 
 // Sets taken [pixels of the result, in_channels] to pixels of x.
 template <class T>

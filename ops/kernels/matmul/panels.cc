@@ -12,6 +12,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "engine/base/status.h"
 #include "engine/base/workers.h"
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/copy/transpose.h"
@@ -156,18 +157,24 @@ struct Sums {
   int64_t from_stride;
 };
 
-// Computes kVectors vectors of a panel's columns. `a` has the columns of the piece; its rows are `a_stride` apart.
-// `ending` is null unless the piece is the last.
+// Where rows of a are, and which of their columns a piece begins with.
+struct RowsOfA {
+  SNUG_INLINE RowsOfA Below(int64_t i) const { return {rows + i, column}; }
+
+  const float* const* rows;
+  int64_t column;
+};
+
+// Computes kVectors vectors of a panel's columns. `ending` is null unless the piece is the last.
 template <int kRows, int kVectors, Isa kIsa>
-SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const float* a, int64_t a_stride, const Ending* ending,
-                              const Sums& c) {
+SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const RowsOfA& a, const Ending* ending, const Sums& c) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
   const float* rows[kRows];
   Vector sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    rows[r] = a + r * a_stride;
+    rows[r] = a.rows[r] + a.column;
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
     if (c.from == nullptr) continue;
@@ -203,15 +210,15 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const float* a, int64_t a
 
 // The same for `rows` rows, at most kRows.
 template <int kRows, int kVectors, Isa kIsa>
-SNUG_INLINE void MultiplyStrip(int64_t rows, const PanelPiece& piece, const float* a, int64_t a_stride,
-                               const Ending* ending, const Sums& c) {
-  if (rows == kRows) return MultiplyRows<kRows, kVectors, kIsa>(piece, a, a_stride, ending, c);
-  if constexpr (kRows > 1) MultiplyStrip<kRows - 1, kVectors, kIsa>(rows, piece, a, a_stride, ending, c);
+SNUG_INLINE void MultiplyStrip(int64_t rows, const PanelPiece& piece, const RowsOfA& a, const Ending* ending,
+                               const Sums& c) {
+  if (rows == kRows) return MultiplyRows<kRows, kVectors, kIsa>(piece, a, ending, c);
+  if constexpr (kRows > 1) MultiplyStrip<kRows - 1, kVectors, kIsa>(rows, piece, a, ending, c);
 }
 
 // The same for the last columns of a row, behind which c has the next row.
 template <Isa kIsa>
-SNUG_INLINE void MultiplyEdge(int64_t rows, int64_t columns, const PanelPiece& piece, const float* a, int64_t a_stride,
+SNUG_INLINE void MultiplyEdge(int64_t rows, int64_t columns, const PanelPiece& piece, const RowsOfA& a,
                               const Ending* ending, const Sums& c) {
   using Tile = GemmTile<kIsa, float>;
   alignas(64) float sums[Tile::kRows * Tile::kColumns] = {};
@@ -224,7 +231,7 @@ SNUG_INLINE void MultiplyEdge(int64_t rows, int64_t columns, const PanelPiece& p
   for (int64_t l = 0; l < rows && c.from != nullptr; ++l) {
     std::copy_n(c.from + l * c.from_stride, columns, sums + l * Tile::kColumns);
   }
-  MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a, a_stride, ending == nullptr ? nullptr : &here,
+  MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a, ending == nullptr ? nullptr : &here,
                                       {sums, Tile::kColumns, c.from == nullptr ? nullptr : sums, Tile::kColumns});
   for (int64_t l = 0; l < rows; ++l) std::copy_n(sums + l * Tile::kColumns, columns, c.data + l * c.stride);
 }
@@ -246,11 +253,11 @@ SNUG_INLINE int64_t StripsThatAsk(const Rectangle& at) {
   return Parts(at.columns, Tile::kColumns) * of_panel;
 }
 
-// Adds up the products of `depth` columns of a, which begin at `a`, with the rows of B from p on. `ending` is null
-// unless they are the last ones; then its bias is that of all columns of c.
+// Adds up the products of `depth` columns of a with the rows of B from p on. `ending` is null unless they are the last
+// ones; then its bias is that of all columns of c.
 template <Isa kIsa, class T>
-SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, int64_t p, int64_t depth, const float* a,
-                               int64_t a_stride, const Ending* ending, const Sums& c, AskingForNext& next) {
+SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, int64_t p, int64_t depth,
+                               const RowsOfA& a, const Ending* ending, const Sums& c, AskingForNext& next) {
   using Tile = GemmTile<kIsa, float>;
   const Pieces pieces(call.n, call.k);
   // Strips are as equal as can be: seven times seven rows take less than six times eight and one.
@@ -275,14 +282,19 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {
-        MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a + i * a_stride, a_stride, last, sums);
+        MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a.Below(i), last, sums);
       } else if (columns == Tile::kLanes) {
-        MultiplyStrip<Tile::kRows, 1, kIsa>(rows, piece, a + i * a_stride, a_stride, last, sums);
+        MultiplyStrip<Tile::kRows, 1, kIsa>(rows, piece, a.Below(i), last, sums);
       } else {
-        MultiplyEdge<kIsa>(rows, columns, piece, a + i * a_stride, a_stride, last, sums);
+        MultiplyEdge<kIsa>(rows, columns, piece, a.Below(i), last, sums);
       }
     }
   }
+}
+
+template <class T>
+SNUG_INLINE const T* RowOf(const PanelsCall<T>& call, int64_t i) {
+  return call.scattered_a == nullptr ? call.a + i * call.k : call.scattered_a->Row(i);
 }
 
 template <Isa kIsa>
@@ -290,7 +302,8 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
                                    absl::Span<const NeededNext> needed) {
   const Pieces pieces(call.n, call.k);
   AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
-  const float* a = call.a + at.i * call.k;
+  const float* rows[kShortTaskRows];
+  for (int64_t i = 0; i < at.rows; ++i) rows[i] = RowOf(call, at.i + i);
   float* c = call.c + at.i * call.n + at.j;
   Sums sums = {c, call.n, call.addend == nullptr ? nullptr : call.addend + at.i * call.n + at.j, call.n};
   Ending ending = {.bias = call.bias};
@@ -300,7 +313,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
   do {  // once where there is nothing to add up, too
     const int64_t depth = std::min(pieces.rows, call.k - p);
     const bool last = p + depth == call.k;
-    MultiplyPiece<kIsa>(call, at, p, depth, a + p, call.k, last ? &ending : nullptr, sums, next);
+    MultiplyPiece<kIsa>(call, at, p, depth, {rows, p}, last ? &ending : nullptr, sums, next);
     sums.from = c;
     p += depth;
   } while (p < call.k);
@@ -314,8 +327,9 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
                                    absl::Span<const NeededNext> needed) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
   constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes;
-  alignas(64) float rows[kTaskRows * kPieceDepth];
+  alignas(64) float a[kTaskRows * kPieceDepth];
   alignas(64) float sums[kTaskRows * kTaskColumns];
+  const float* rows[kTaskRows];
   const Pieces pieces(call.n, call.k);
   const int64_t sums_row = PaddedToPanels<float>(at.columns);
   AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
@@ -327,8 +341,9 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
   do {
     const int64_t depth = std::min(pieces.rows, call.k - p);
     for (int64_t i = 0; i < at.rows; ++i) {
-      const BFloat16* from = call.a + (at.i + i) * call.k + p;
-      float* to = rows + i * depth;
+      const BFloat16* from = RowOf(call, at.i + i) + p;
+      float* to = a + i * depth;
+      rows[i] = to;
       int64_t l = 0;
       for (; l + kLanes <= depth; l += kLanes) {
         Vector v;
@@ -338,7 +353,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
       for (; l < depth; ++l) to[l] = static_cast<float>(from[l]);
     }
     const bool begun = p > 0 || call.addend != nullptr;
-    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, {sums, sums_row, begun ? sums : nullptr, sums_row},
+    MultiplyPiece<kIsa>(call, at, p, depth, {rows, 0}, nullptr, {sums, sums_row, begun ? sums : nullptr, sums_row},
                         next);
     p += depth;
   } while (p < call.k);
@@ -395,7 +410,8 @@ Needed NeededFor(const PanelsCall<T>& call, const Rectangle& at) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
   const int64_t of_c = at.columns == call.n ? at.rows * call.n * kBytes : 0;
   const bool addend = call.addend != nullptr && call.addend != call.c;
-  return {NeededNext{call.a + at.i * call.k, at.rows * call.k * kBytes}, NeededNext{call.c + at.i * call.n, of_c},
+  const int64_t of_a = call.scattered_a == nullptr ? at.rows * call.k * kBytes : 0;
+  return {NeededNext{RowOf(call, at.i), of_a}, NeededNext{call.c + at.i * call.n, of_c},
           addend ? NeededNext{call.addend + at.i * call.n, of_c} : NeededNext{}};
 }
 
@@ -457,6 +473,7 @@ int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k) {
 }
 
 void MultiplyByPanelsAndAsk(const PanelsCall<float>& call, absl::Span<const NeededNext> next) {
+  SNUG_CHECK(call.m <= panels::kShortTaskRows);
   WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, {0, 0, call.m, call.n}, next); });
 }
 

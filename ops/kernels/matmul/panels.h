@@ -31,12 +31,21 @@ template <class T>
 void PackIntoPanels(int threads, const PanelsShape& shape, const T* b, float* panels);
 int64_t PanelsBytes(const PanelsShape& shape);
 
+// The rows of a factor that do not follow each other in memory, as of the pixels that a convolution in steps takes.
+template <class T>
+class ScatteredRows {
+ public:
+  virtual ~ScatteredRows() = default;
+  virtual const T* Row(int64_t i) const = 0;
+};
+
 // c [m, n] = activation(addend [m, n] + a [m, k] B + bias [n]); addend, which may be c itself, and bias may be null.
 // Sums are float.
 template <class T>
 struct PanelsCall {
   int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
+  const ScatteredRows<T>* scattered_a = nullptr;  // in place of a
   const float* panels = nullptr;
   const T* addend = nullptr;
   const T* bias = nullptr;
@@ -49,9 +58,9 @@ void MultiplyByPanels(int threads, const PanelsCall<T>& call);
 template <class T>
 int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k);
 
-// The same for few rows, on the caller's thread, which asks for memory that it needs next while it multiplies: what
-// follows then finds that in the cache, and no time is spent waiting. It asks for a line at each step along k, and so
-// of few steps not for all of it.
+// The same for few rows (96 at most), on the caller's thread, which asks for memory that it needs next while it
+// multiplies: what follows then finds that in the cache, and no time is spent waiting. It asks for a line at each step
+// along k, and so of few steps not for all of it.
 struct NeededNext {
   const void* data = nullptr;
   int64_t bytes = 0;

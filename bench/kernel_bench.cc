@@ -21,7 +21,7 @@
 
 #include "bench/step_work.h"
 #include "engine/base/status.h"
-#include "ops/kernels/conv/winograd.h"
+#include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kit/isa.h"
 #include "proto/text_loader.h"

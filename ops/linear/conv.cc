@@ -4,8 +4,9 @@
 // consists of, so it has gradients itself.
 //
 // The fast kernels on the CPU are our own for 3 x 3 taps, for depthwise ones, and in part for 1 x 1 taps
-// (ops/kernels/conv/own.h), and oneDNN's for all others. Data keeps its layout, of which channels-last is fastest; for
-// the library, weights and their gradient have the packed layout that it wants for each of the three products.
+// (ops/kernels/conv/own.h, products.h), and oneDNN's for all others. Data keeps its layout, of which channels-last is
+// fastest; for the library, weights and their gradient have the packed layout that it wants for each of the three
+// products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include "ops/kernels/conv/onednn_row.h"
 #include "ops/kernels/conv/own.h"
 #include "ops/kernels/conv/plain.h"
+#include "ops/kernels/conv/products.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/options.h"
 #include "ops/layer_context.h"

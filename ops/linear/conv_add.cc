@@ -9,9 +9,9 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/activation/in_place.h"
-#include "ops/kernels/conv/own.h"
 #include "ops/kernels/conv/pixels.h"
 #include "ops/kernels/conv/plain.h"
+#include "ops/kernels/conv/products.h"
 #include "ops/kit/dispatch.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -121,8 +121,8 @@ void Samples(SampleBuilder& s) {
 }  // namespace ops::conv_add
 
 bool ConvolvesAndAdds(const proto::FusedConv& options, const ValueType& x) {
-  // Of three taps and more we have faster convolutions (ops/kernels/conv/winograd.h), and where it goes in steps the
-  // pixels that it takes would be copied.
+  // Of three taps and more we have faster convolutions (ops/kernels/conv/winograd/winograd.h), and where it goes in
+  // steps the pixels that it takes would be copied.
   const absl::StatusOr<ops::ConvGeometry> g = ops::MakeConvGeometry(options.conv(), x.shape);
   return g.ok() && x.dtype == DType::kFloat32 && x.layout.channels_last() && ops::IsProductOfPixels(*g) &&
          !ops::IsStrided(*g);

@@ -11,6 +11,7 @@
 #include "ops/kernels/batch_norm/batch_norm.h"
 #include "ops/kernels/conv/own.h"
 #include "ops/kernels/conv/plain.h"
+#include "ops/kernels/conv/products.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"

@@ -1,4 +1,4 @@
-#include "ops/kernels/conv/winograd.h"
+#include "ops/kernels/conv/winograd/winograd.h"
 
 #include <gtest/gtest.h>
 

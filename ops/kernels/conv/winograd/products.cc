@@ -1,8 +1,8 @@
-#include "ops/kernels/conv/winograd_products.h"
+#include "ops/kernels/conv/winograd/products.h"
 
 #include <algorithm>
 
-#include "ops/kernels/conv/winograd_tiles.h"
+#include "ops/kernels/conv/winograd/tiles.h"
 #include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 

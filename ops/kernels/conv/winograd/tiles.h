@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/kernels/conv/winograd.h"
-#include "ops/kernels/conv/winograd_transforms.h"
+#include "ops/kernels/conv/winograd/transforms.h"
+#include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/float_vectors.h"

@@ -1,4 +1,4 @@
-#include "ops/kernels/conv/winograd.h"
+#include "ops/kernels/conv/winograd/winograd.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -9,8 +9,8 @@
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "engine/base/workers.h"
-#include "ops/kernels/conv/winograd_products.h"
-#include "ops/kernels/conv/winograd_tiles.h"
+#include "ops/kernels/conv/winograd/products.h"
+#include "ops/kernels/conv/winograd/tiles.h"
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/gemm_tile.h"

@@ -6,9 +6,9 @@
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "engine/base/workers.h"
-#include "ops/kernels/conv/winograd.h"
-#include "ops/kernels/conv/winograd_products.h"
-#include "ops/kernels/conv/winograd_tiles.h"
+#include "ops/kernels/conv/winograd/products.h"
+#include "ops/kernels/conv/winograd/tiles.h"
+#include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/copy/transpose.h"
 
 namespace snug::core {

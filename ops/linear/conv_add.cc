@@ -122,7 +122,7 @@ void Samples(SampleBuilder& s) {
 
 bool ConvolvesAndAdds(const proto::FusedConv& options, const ValueType& x) {
   // Of three taps and more we have faster convolutions (ops/kernels/conv/winograd/winograd.h), and where it goes in
-  // steps the pixels that it takes would be copied.
+  // steps a library's may be faster by more than the sweep that is saved.
   const absl::StatusOr<ops::ConvGeometry> g = ops::MakeConvGeometry(options.conv(), x.shape);
   return g.ok() && x.dtype == DType::kFloat32 && x.layout.channels_last() && ops::IsProductOfPixels(*g) &&
          !ops::IsStrided(*g);

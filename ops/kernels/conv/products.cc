@@ -80,7 +80,8 @@ bool IsSplit(const PrepareContext& c, ConvPart part, const ConvNode& node) {
 }
 
 // Where weights are many, the blocked product is faster than the library's convolutions backward: these pack weights
-// for themselves, or turn their gradients round, and few pixels make up for it.
+// for themselves, or turn their gradients round, and few pixels make up for it. In gradients of weights it is so from
+// fewer channels on.
 bool BlocksPay(ConvPart part, const ConvGeometry& g) {
   constexpr int64_t kLeastColumns = 512, kLeastChannels = 256, kManyWeights = 1 << 19, kLeastProduct = 1 << 25;
   const ProductSizes s = SizesOfProduct(part, g);

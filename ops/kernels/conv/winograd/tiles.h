@@ -63,19 +63,26 @@ struct Channels {
   int64_t first, count;
 };
 
-// Transforms the data of one tile, some of its channels: data[point * point_stride + channel].
+// Transforms the data of one tile, some of its channels: data[point * point_stride + channel]. What the tile `next` has
+// and the one before it has not is asked for on the way.
 template <Isa kIsa, class T>
-SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const Channels& channels, const T* x,
-                               float* data, int64_t point_stride) {
+SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const TileAt& next, const Channels& channels,
+                               const T* x, float* data, int64_t point_stride) {
   using Vector = VectorOf<kIsa>;
   const int64_t top = at.row - s.pad_top;
   const int64_t left = at.column - s.pad_left;
+  const T* const coming =
+      x + ((next.image * s.in_height + next.row - s.pad_top) * s.in_width + next.column - s.pad_left) * s.in_channels +
+      channels.first;
   const bool inside = top >= 0 && left >= 0 && top + kIn <= s.in_height && left + kIn <= s.in_width;
   const T* image = x + at.image * s.in_height * s.in_width * s.in_channels;
   const T* corner = image + (top * s.in_width + left) * s.in_channels + channels.first;
   for (int64_t c = 0; c < channels.count; c += kLanesOf<kIsa>) {
     Vector across[kPoints];
     for (int64_t i = 0; i < kIn; ++i) {
+      for (int64_t j = kIn - kOut; j < kIn; ++j) {
+        __builtin_prefetch(coming + (i * s.in_width + j) * s.in_channels + c, 0, 3);
+      }
       Vector line[kIn];
       for (int64_t j = 0; j < kIn; ++j) {
         const bool there = inside || (top + i >= 0 && top + i < s.in_height && left + j >= 0 && left + j < s.in_width);

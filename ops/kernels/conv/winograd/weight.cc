@@ -16,18 +16,27 @@ namespace winograd {
 namespace {
 
 // Transforms the gradient of one tile's result, for the kOutBlock output channels from `out` on, into panels:
-// [point][panel][tiles of the panel][columns of a panel]. What is not there counts as 0.
+// [point][panel][tiles of the panel][columns of a panel]. What is not there counts as 0. The tile `next` is asked for
+// on the way.
 template <Isa kIsa, class T>
-SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, int64_t out, const T* dy, float* panels,
-                                   int64_t tiles, int64_t point_stride) {
+SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out,
+                                   const T* dy, float* panels, int64_t tiles, int64_t point_stride) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
   const int64_t height = std::min(kOut, s.out_height - at.row);
   const int64_t width = std::min(kOut, s.out_width - at.column);
-  const T* corner = dy + ((at.image * s.out_height + at.row) * s.out_width + at.column) * s.out_channels + out;
+  const auto corner_of = [&](const TileAt& tile) SNUG_LAMBDA {
+    return dy + ((tile.image * s.out_height + tile.row) * s.out_width + tile.column) * s.out_channels + out;
+  };
+  const T *const corner = corner_of(at), *const coming = corner_of(next);
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   for (int64_t o = 0; o < kOutBlock; o += kLanesOf<kIsa>) {
     float* panel = panels + o / kColumns * kColumns * tiles + o % kColumns;
+    for (int64_t i = 0; i < kOut; ++i) {
+      for (int64_t j = 0; j < kOut; ++j) {
+        __builtin_prefetch(coming + (i * s.out_width + j) * s.out_channels + o, 0, 3);
+      }
+    }
     Vector across[kOut * kIn] = {};
     for (int64_t i = 0; i < height && o < channels; ++i) {
       Vector line[kOut] = {};
@@ -108,10 +117,10 @@ SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block,
   for (int64_t first = begin; first < end; first += GradWeightCut::kTilesHeld) {
     const int64_t count = std::min(GradWeightCut::kTilesHeld, end - first);
     for (int64_t t = 0; t < count; ++t) {
-      const TileAt at(cut, first + t);
-      TransformTile<kIsa>(run.s, at, {block.in, block.in_channels}, run.x, data + t * block.in_channels,
+      const TileAt at(cut, first + t), next(cut, first + t + 1);
+      TransformTile<kIsa>(run.s, at, next, {block.in, block.in_channels}, run.x, data + t * block.in_channels,
                           cut.data_point);
-      TransformTileGrad<kIsa>(run.s, at, block.out, run.dy, grads + t * GemmTile<kIsa, float>::kColumns, count,
+      TransformTileGrad<kIsa>(run.s, at, next, block.out, run.dy, grads + t * GemmTile<kIsa, float>::kColumns, count,
                               cut.grad_point);
     }
     MultiplyPoints({.m = block.in_channels,

@@ -269,8 +269,8 @@ void TransformTiles(int threads, const WinogradSizes& s, const Tiling& tiling, i
   ParallelFor(threads, count, 4, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
       for (int64_t t = begin; t < end; ++t) {
-        TransformTile<isa()>(s, TileAt(tiling, first + t), {0, s.in_channels}, x, data + t * s.in_channels,
-                             point_stride);
+        TransformTile<isa()>(s, TileAt(tiling, first + t), TileAt(tiling, first + t + 1), {0, s.in_channels}, x,
+                             data + t * s.in_channels, point_stride);
       }
     });
   });
@@ -306,8 +306,8 @@ void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const 
            tile += cut.tile_block) {
         const int64_t count = std::min(cut.tile_block, cut.tiles - tile);
         for (int64_t t = 0; t < count; ++t) {
-          TransformTile<isa()>(s, TileAt(cut, tile + t), {0, s.in_channels}, run.x, own_data + t * s.in_channels,
-                               cut.data_point);
+          TransformTile<isa()>(s, TileAt(cut, tile + t), TileAt(cut, tile + t + 1), {0, s.in_channels}, run.x,
+                               own_data + t * s.in_channels, cut.data_point);
         }
         for (int64_t block = 0; block < cut.out_blocks; ++block) {
           MultiplyAndWrite<isa()>(run, tile, count, own_data, block, panels + block * cut.filter_floats(), own_sums);

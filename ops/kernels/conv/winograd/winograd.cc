@@ -77,17 +77,23 @@ SNUG_INLINE void TransformFilters(const WinogradSizes& s, const WinogradFilters<
   }
 }
 
-// Transforms the sums of one tile back, for the output channels from `out` on, and writes what of it is there.
+// Transforms the sums of one tile back, for the output channels from `out` on, and writes what of it is there. Where
+// the tile `next` is written is asked for on the way.
 template <Isa kIsa, class T, class Function>
-SNUG_INLINE void WriteTile(const WinogradSizes& s, const TileAt& at, int64_t out, const float* sums,
+SNUG_INLINE void WriteTile(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out, const float* sums,
                            int64_t point_stride, const T* bias, const Function& function, T* y) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kLanes = kLanesOf<kIsa>;
   const int64_t height = std::min(kOut, s.out_height - at.row);
   const int64_t width = std::min(kOut, s.out_width - at.column);
   T* corner = y + ((at.image * s.out_height + at.row) * s.out_width + at.column) * s.out_channels + out;
+  const T* const coming =
+      y + ((next.image * s.out_height + next.row) * s.out_width + next.column) * s.out_channels + out;
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   for (int64_t o = 0; o < channels; o += kLanes) {
+    for (int64_t i = 0; i < kOut; ++i) {
+      for (int64_t j = 0; j < kOut; ++j) __builtin_prefetch(coming + (i * s.out_width + j) * s.out_channels + o, 1, 3);
+    }
     Vector across[kOut * kIn];
     for (int64_t j = 0; j < kIn; ++j) {
       Vector column[kIn];
@@ -251,8 +257,8 @@ SNUG_INLINE void MultiplyAndWrite(const ConvRun<T>& run, int64_t tile, int64_t c
   const int64_t out = block * kOutBlock;
   WithActivationOf(run.activation, [&](const auto& function) SNUG_LAMBDA {
     for (int64_t t = 0; t < count; ++t) {
-      WriteTile<kIsa>(s, TileAt(run.cut, tile + t), out, sums + t * kOutBlock, run.cut.sums_point, run.bias, function,
-                      run.y);
+      WriteTile<kIsa>(s, TileAt(run.cut, tile + t), TileAt(run.cut, tile + t + 1), out, sums + t * kOutBlock,
+                      run.cut.sums_point, run.bias, function, run.y);
     }
   });
   for (int64_t t = 0; run.moments.asked() && t < count; t += kMeasuredTiles) {

@@ -18,6 +18,7 @@
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/finish.h"
 #include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/needed_next.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
@@ -103,40 +104,6 @@ SNUG_INLINE void End(const Ending& ending, typename GemmTile<kIsa, float>::Vecto
     }
   }
 }
-
-// What is read later, and is asked for on the way because it comes from memory: a place at each step along k, `step`
-// bytes apart.
-struct Later {
-  const char* data;
-  int64_t step;
-};
-
-// Goes through memory that is needed after a product, a part with each strip of it that has nothing else to ask for.
-class AskingForNext {
- public:
-  AskingForNext() = default;
-  // There will be so many strips, of so many steps each.
-  AskingForNext(absl::Span<const NeededNext> next, int64_t strips, int64_t steps) : next_(next) {
-    int64_t bytes = 0;
-    for (const NeededNext& part : next) bytes += part.bytes;
-    step_ = Parts(bytes, std::max<int64_t>(1, strips * steps));
-  }
-
-  Later Take(int64_t steps, const Later& otherwise) {
-    while (!next_.empty() && at_ >= next_.front().bytes) {
-      next_.remove_prefix(1);
-      at_ = 0;
-    }
-    if (next_.empty()) return otherwise;
-    const Later later = {static_cast<const char*>(next_.front().data) + at_, step_};
-    at_ += steps * step_;
-    return later;
-  }
-
- private:
-  absl::Span<const NeededNext> next_;
-  int64_t at_ = 0, step_ = 0;
-};
 
 // A piece of a panel.
 struct PanelPiece {
@@ -245,12 +212,12 @@ struct Rectangle {
 template <Isa kIsa>
 constexpr int64_t kStripsForPanel = GemmTile<kIsa, float>::kColumns / GemmTile<kIsa, float>::kLanes;
 
-// The others ask for what is needed after the rectangle.
+// The others ask for what is needed after the rectangle. Returns how many there are, for all pieces.
 template <Isa kIsa>
-SNUG_INLINE int64_t StripsThatAsk(const Rectangle& at) {
+SNUG_INLINE int64_t StripsThatAsk(const Pieces& pieces, int64_t k, const Rectangle& at) {
   using Tile = GemmTile<kIsa, float>;
   const int64_t of_panel = std::max<int64_t>(0, Parts(at.rows, Tile::kRows) - kStripsForPanel<kIsa>);
-  return Parts(at.columns, Tile::kColumns) * of_panel;
+  return Parts(at.columns, Tile::kColumns) * of_panel * Parts(k, pieces.rows);
 }
 
 // Adds up the products of `depth` columns of a with the rows of B from p on. `ending` is null unless they are the last
@@ -301,7 +268,7 @@ template <Isa kIsa>
 SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangle& at,
                                    absl::Span<const NeededNext> needed) {
   const Pieces pieces(call.n, call.k);
-  AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
+  AskingForNext next(needed, StripsThatAsk<kIsa>(pieces, call.k, at));
   const float* rows[kShortTaskRows];
   for (int64_t i = 0; i < at.rows; ++i) rows[i] = RowOf(call, at.i + i);
   float* c = call.c + at.i * call.n + at.j;
@@ -332,7 +299,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
   const float* rows[kTaskRows];
   const Pieces pieces(call.n, call.k);
   const int64_t sums_row = PaddedToPanels<float>(at.columns);
-  AskingForNext next(needed, StripsThatAsk<kIsa>(at), call.k);
+  AskingForNext next(needed, StripsThatAsk<kIsa>(pieces, call.k, at));
   for (int64_t i = 0; i < at.rows && call.addend != nullptr; ++i) {
     const BFloat16* from = call.addend + (at.i + i) * call.n + at.j;
     for (int64_t j = 0; j < at.columns; ++j) sums[i * sums_row + j] = static_cast<float>(from[j]);
@@ -402,17 +369,17 @@ PartMoments MomentsOf(const PanelsCall<T>& call, const Cut& cut) {
   return moments;
 }
 
-// What a rectangle reads and writes beside its panels. Of c and the addend only whole rows are asked for.
+// What a rectangle reads and writes beside its panels. Rows that are not in one place are not asked for.
 using Needed = std::array<NeededNext, 3>;
 
 template <class T>
 Needed NeededFor(const PanelsCall<T>& call, const Rectangle& at) {
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-  const int64_t of_c = at.columns == call.n ? at.rows * call.n * kBytes : 0;
-  const bool addend = call.addend != nullptr && call.addend != call.c;
-  const int64_t of_a = call.scattered_a == nullptr ? at.rows * call.k * kBytes : 0;
-  return {NeededNext{RowOf(call, at.i), of_a}, NeededNext{call.c + at.i * call.n, of_c},
-          addend ? NeededNext{call.addend + at.i * call.n, of_c} : NeededNext{}};
+  Needed needed = {};
+  if (call.scattered_a == nullptr) needed[0] = NeededRows(call.a + at.i * call.k, at.rows, call.k, call.k);
+  const auto of_c = [&](const T* c) { return NeededRows(c + at.i * call.n + at.j, at.rows, at.columns, call.n); };
+  needed[1] = of_c(call.c);
+  if (call.addend != nullptr && call.addend != call.c) needed[2] = of_c(call.addend);
+  return needed;
 }
 
 }  // namespace

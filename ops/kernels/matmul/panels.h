@@ -12,6 +12,7 @@
 
 #include "engine/graph/value_type.h"
 #include "ops/activation.h"
+#include "ops/kernels/matmul/needed_next.h"
 #include "ops/kernels/reduce/part_moments.h"
 
 namespace snug::core {
@@ -58,13 +59,7 @@ void MultiplyByPanels(int threads, const PanelsCall<T>& call);
 template <class T>
 int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k);
 
-// The same for few rows (96 at most), on the caller's thread, which asks for memory that it needs next while it
-// multiplies: what follows then finds that in the cache, and no time is spent waiting. It asks for a line at each step
-// along k, and so of few steps not for all of it.
-struct NeededNext {
-  const void* data = nullptr;
-  int64_t bytes = 0;
-};
+// The same for few rows (96 at most), on the caller's thread, which asks for memory that it needs next.
 void MultiplyByPanelsAndAsk(const PanelsCall<float>& call, absl::Span<const NeededNext> next);
 
 }  // namespace snug::core

@@ -1,12 +1,14 @@
 #include "ops/kernels/matmul/tall.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/needed_next.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
@@ -97,57 +99,12 @@ SNUG_INLINE void PackRows(const Factor<T>& factor, int64_t begin, int64_t rows, 
   }
 }
 
-// What is asked for while a tile is multiplied: a place at each step along k, so many bytes apart.
-struct Later {
-  const char* data;
-  int64_t step;
-};
-
-// Goes through the next rows of the factors' columns that a task has, while these are multiplied. Of a factor that is
-// made they are not asked for.
-class Coming {
- public:
-  // There will be so many tiles.
-  SNUG_INLINE explicit Coming(int64_t tiles) : tiles_(tiles) {}
-
-  template <class T>
-  SNUG_INLINE void Add(const Factor<T>& factor, int64_t row, int64_t rows, int64_t first, int64_t width) {
-    if (factor.made != nullptr || rows == 0) return;
-    constexpr int64_t kElement = sizeof(T);
-    Run& run = runs_[count_++];
-    run = {reinterpret_cast<const char*>(factor.data + row * factor.columns + first), width * kElement, rows,
-           factor.columns * kElement};
-    if (width == factor.columns) run = {run.data, run.bytes * rows, 1, 0};
-    left_ += run.bytes * run.rows;
-  }
-
-  // Returns what is asked for in the next tile, of so many steps: its share of what is left, or the rest of a row.
-  SNUG_INLINE Later Take(int64_t steps) {
-    const int64_t tiles = tiles_--;
-    if (at_ == count_) return {reinterpret_cast<const char*>(this), 0};
-    Run& run = runs_[at_];
-    const char* const data = run.data + taken_;
-    const int64_t bytes = std::min(run.bytes - taken_, Parts(left_, tiles));
-    taken_ += bytes;
-    left_ -= bytes;
-    if (taken_ == run.bytes) {
-      taken_ = 0;
-      run.data += run.stride;
-      if (--run.rows == 0) ++at_;
-    }
-    return {data, Parts(bytes, steps)};
-  }
-
- private:
-  struct Run {
-    const char* data;
-    int64_t bytes, rows, stride;
-  };
-  Run runs_[2] = {};
-  int count_ = 0, at_ = 0;
-  int64_t tiles_, left_ = 0;
-  int64_t taken_ = 0;  // of a row
-};
+// Returns the rows of a factor's columns that come next. Of a factor that is made nothing is asked for.
+template <class T>
+SNUG_INLINE NeededNext NextOf(const Factor<T>& factor, int64_t row, int64_t rows, int64_t first, int64_t width) {
+  if (factor.made != nullptr) return {};
+  return NeededRows(factor.data + row * factor.columns + first, rows, width, factor.columns);
+}
 
 // Some rows of sums, to which products are added.
 struct Sums {
@@ -224,16 +181,17 @@ SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut,
     PackRows<kIsa, Tile::kColumns>(b, p, depth, at.j, at.columns, panels);
     const int64_t next = p + depth;
     const int64_t next_rows = std::min(cut.depth, end - next);
-    Coming coming(Parts(at.columns, Tile::kColumns) * Parts(at.rows, Tile::kRows));
-    coming.Add(b, next, next_rows, at.j, at.columns);
-    coming.Add(a, next, next_rows, at.i, at.rows);
+    const std::array<NeededNext, 2> needed = {NextOf(b, next, next_rows, at.j, at.columns),
+                                              NextOf(a, next, next_rows, at.i, at.rows)};
+    AskingForNext coming(needed, Parts(at.columns, Tile::kColumns) * Parts(at.rows, Tile::kRows));
     for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
       for (int64_t i = 0; i < at.rows; i += Tile::kRows) {
         float* const here = sums + i * cut.columns + j;
         const float* const below =
             i + Tile::kRows < at.rows ? here + Tile::kRows * cut.columns : sums + j + Tile::kColumns;
-        MultiplyStrip<kIsa, Tile::kRows>(std::min<int64_t>(Tile::kRows, at.rows - i), depth, strips + i * depth,
-                                         panels + j * depth, coming.Take(depth), {here, cut.columns, p > begin, below});
+        MultiplyStrip<kIsa, Tile::kRows>(
+            std::min<int64_t>(Tile::kRows, at.rows - i), depth, strips + i * depth, panels + j * depth,
+            coming.Take(depth, {reinterpret_cast<const char*>(strips), 0}), {here, cut.columns, p > begin, below});
       }
     }
   }

@@ -99,8 +99,10 @@ bool StepsPay() { return CurrentIsa() == Isa::kAvx512; }
 [[maybe_unused]] bool PanelsPay(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (part == ConvPart::kGradWeight) return false;
   const ProductSizes s = SizesOfProduct(part, node.geometry);
-  if (IsStrided(node.geometry)) return part == ConvPart::kForward && s.m >= kManyForSteps && StepsPay();
   const bool kept = c.kept(1) || IsPanels(c.types().input(1).layout);
+  if (IsStrided(node.geometry)) {
+    return part == ConvPart::kForward && StepsPay() && (kept || s.m >= kManyForSteps);
+  }
   if (part == ConvPart::kForward && kept && s.m >= kManyForKept) return true;
   return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() == Isa::kAvx512;
 }

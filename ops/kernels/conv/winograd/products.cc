@@ -1,8 +1,10 @@
 #include "ops/kernels/conv/winograd/products.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "ops/kernels/conv/winograd/tiles.h"
+#include "ops/kernels/matmul/parts.h"
 #include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 
@@ -13,19 +15,24 @@ namespace {
 constexpr int64_t kPieceDepth = 64;
 constexpr int64_t kLineFloats = 16;  // of a cache
 
-// A register tile's rows of a piece, and how many floats further on what the next piece reads is.
+// Which piece of the panels a strip asks for: the first one for the next, and, where they come from memory, the second
+// one for that after it, which is in the second-level cache by the time that it is the next.
+enum class AskedPiece : uint8_t { kNone, kNext, kAfterNext };
+
+// A register tile's rows of a piece, and how many floats further on what later pieces read is.
 struct Strip {
   int64_t depth;
   StridedMatrix<float> a;
   const float* panel;
   float* c;
   bool accumulate;
-  int64_t to_next_a, to_next_panel, to_next_c;
+  int64_t to_next_a, to_next_c;
+  int64_t to_next_panel, to_panel_after_next;
 };
 
 // Multiplies whole rows of a register tile, as MultiplyTile does, and asks for what it has here of the next piece's
 // rows and panel, unless another strip does.
-template <Isa kIsa, bool kRowMajor, bool kAsksForRows, bool kAsksForPanel>
+template <Isa kIsa, bool kRowMajor, bool kAsksForRows, AskedPiece kAsked>
 SNUG_INLINE void MultiplyStrip(const Strip& s) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
@@ -47,9 +54,12 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
     Vector b0, b1;
     LoadFloats(columns, b0);
     LoadFloats(columns + Tile::kLanes, b1);
-    if constexpr (kAsksForPanel) {
-      __builtin_prefetch(columns + s.to_next_panel, 0, 3);
-      if constexpr (Tile::kColumns > kLineFloats) __builtin_prefetch(columns + s.to_next_panel + kLineFloats, 0, 3);
+    if constexpr (kAsked == AskedPiece::kNext) {
+      for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) __builtin_prefetch(columns + s.to_next_panel + l, 0, 3);
+    } else if constexpr (kAsked == AskedPiece::kAfterNext) {
+      for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) {
+        __builtin_prefetch(columns + s.to_panel_after_next + l, 0, 2);
+      }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -80,12 +90,13 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
   }
 }
 
-template <Isa kIsa, bool kRowMajor>
-SNUG_INLINE void MultiplyStripOfTile(bool asks_for_rows, bool asks_for_panel, const Strip& s) {
-  if (asks_for_rows && asks_for_panel) return MultiplyStrip<kIsa, kRowMajor, true, true>(s);
-  if (asks_for_rows) return MultiplyStrip<kIsa, kRowMajor, true, false>(s);
-  if (asks_for_panel) return MultiplyStrip<kIsa, kRowMajor, false, true>(s);
-  MultiplyStrip<kIsa, kRowMajor, false, false>(s);
+template <Isa kIsa, bool kRowMajor, bool kAsksForRows>
+SNUG_INLINE void MultiplyStripOfTile(int64_t first_row, bool panels_from_memory, const Strip& s) {
+  if (first_row == 0) return MultiplyStrip<kIsa, kRowMajor, kAsksForRows, AskedPiece::kNext>(s);
+  if (first_row == GemmTile<kIsa, float>::kRows && panels_from_memory) {
+    return MultiplyStrip<kIsa, kRowMajor, kAsksForRows, AskedPiece::kAfterNext>(s);
+  }
+  MultiplyStrip<kIsa, kRowMajor, kAsksForRows, AskedPiece::kNone>(s);
 }
 
 template <Isa kIsa, bool kRowMajor>
@@ -98,10 +109,12 @@ SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, 
       s.panel += j * all.k;
       s.c += i * kOutBlock + j;
       const int64_t rows = std::min<int64_t>(Tile::kRows, all.m - i);
-      if (rows == Tile::kRows) {
-        MultiplyStripOfTile<kIsa, kRowMajor>(j == 0, i == 0, s);
-      } else {
+      if (rows < Tile::kRows) {
         MultiplyTile(isa, rows, s.depth, s.a, s.panel, Tile::kColumns, s.c, kOutBlock, s.accumulate);
+      } else if (j == 0) {
+        MultiplyStripOfTile<kIsa, kRowMajor, true>(i, all.panels_from_memory, s);
+      } else {
+        MultiplyStripOfTile<kIsa, kRowMajor, false>(i, all.panels_from_memory, s);
       }
     }
   }
@@ -110,20 +123,26 @@ SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, 
 template <Isa kIsa, bool kRowMajor>
 SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
   using Tile = GemmTile<kIsa, float>;
+  const int64_t pieces = Parts(all.k, kPieceDepth);
+  // Where a panel's piece is, and what follows it of this point and the next ones, which lie one after the other.
+  const auto piece_at = [&](int64_t piece) SNUG_LAMBDA {
+    return piece / pieces * all.panels_point + piece % pieces * kPieceDepth * Tile::kColumns;
+  };
   for (int64_t point = 0; point < kPoints; ++point) {
     for (int64_t p = 0; p < all.k; p += kPieceDepth) {
+      const int64_t piece = p / kPieceDepth;
       Strip s = {.depth = std::min(kPieceDepth, all.k - p),
                  .a = all.a.At(0, p),
-                 .panel = all.panels + point * all.panels_point + p * Tile::kColumns,
+                 .panel = all.panels + point * all.panels_point + piece_at(piece),
                  .c = all.c + point * all.c_point,
                  .accumulate = all.accumulate || p > 0,
                  .to_next_a = kPieceDepth * all.a.col,
-                 .to_next_panel = kPieceDepth * Tile::kColumns,
-                 .to_next_c = 0};
+                 .to_next_c = 0,
+                 .to_next_panel = piece_at(piece + 1) - piece_at(piece),
+                 .to_panel_after_next = piece_at(piece + 2) - piece_at(piece)};
       s.a.data += point * all.a_point;
       if (p + s.depth == all.k) {  // the next piece is another point's
         s.to_next_a = all.a_point - p * all.a.col;
-        s.to_next_panel = all.panels_point - p * Tile::kColumns;
         s.to_next_c = all.c_point;
       }
       MultiplyPiece<kIsa, kRowMajor>(isa, all, s);

@@ -252,6 +252,7 @@ SNUG_INLINE void MultiplyAndWrite(const ConvRun<T>& run, int64_t tile, int64_t c
                   .a_point = run.cut.data_point,
                   .panels = panels,
                   .panels_point = run.cut.filter_point,
+                  .panels_from_memory = run.cut.filters_given,
                   .c = sums,
                   .c_point = run.cut.sums_point});
   const int64_t out = block * kOutBlock;

@@ -223,9 +223,17 @@ TEST(Panels, ApplyActivationsAndAddNothingToTheBias) {
     const std::vector<float> found = product.ByPanels(2, activation, /*transposed=*/true);
     for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-6F * 17);
   }
-  Product<float> nothing(3, 40, 0, /*flags=*/4);
-  const std::vector<float> found = nothing.ByPanels(1, Activation::kIdentity, /*transposed=*/false);
-  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], nothing.bias[i % 40]);
+  constexpr int64_t kFew = 3, kOfSeveralTasks = 203;
+  for (const int64_t m : {kFew, kOfSeveralTasks}) {
+    Product<float> nothing(m, 40, 0, /*flags=*/4);
+    const std::vector<float> found = nothing.ByPanels(1, Activation::kIdentity, /*transposed=*/false);
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], nothing.bias[i % 40]);
+    Product<BFloat16> rounded(m, 40, 0, /*flags=*/4);
+    const std::vector<BFloat16> as_found = rounded.ByPanels(1, Activation::kIdentity, /*transposed=*/false);
+    for (size_t i = 0; i < as_found.size(); ++i) {
+      ASSERT_EQ(static_cast<float>(as_found[i]), static_cast<float>(rounded.bias[i % 40]));
+    }
+  }
 }
 
 template <class T>

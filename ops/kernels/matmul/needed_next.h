@@ -1,5 +1,6 @@
-// What a product asks for while it multiplies: memory that it needs next, which is then in the cache. A line is asked
-// for at each step along k, so of few steps it is not all of it.
+// What a product asks for while it multiplies: memory that it needs next, which is then in the cache. A strip of rows
+// asks for a line at each step along k, and for no more than the rest of one row of that memory: a product of few
+// steps, or of fewer strips than such rows, does not ask for all of it.
 #pragma once
 
 #include <absl/types/span.h>
@@ -19,7 +20,7 @@ struct NeededNext {
   int64_t rows = 1, stride = 0;  // from the beginning of a row to the next one's, in bytes
 };
 
-// A rectangle of a row-major matrix; whole rows are one.
+// A rectangle of a row-major matrix. Whole rows follow each other, so they count as one.
 template <class T>
 NeededNext NeededRows(const T* data, int64_t rows, int64_t columns, int64_t matrix_columns) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
@@ -33,37 +34,37 @@ struct Later {
   int64_t step;
 };
 
-// Goes through what is needed next, a share of it with each of the tiles that are multiplied meanwhile.
+// Goes through what is needed next, a share of it with each of the strips that are multiplied meanwhile.
 class AskingForNext {
  public:
-  SNUG_INLINE AskingForNext(absl::Span<const NeededNext> next, int64_t tiles)
-      : part_(next.data()), end_(part_ + next.size()), tiles_(tiles) {
+  SNUG_INLINE AskingForNext(absl::Span<const NeededNext> next, int64_t strips)
+      : part_(next.data()), end_(part_ + next.size()), strips_(strips) {
     for (const NeededNext& part : next) left_ += part.bytes * part.rows;
   }
 
-  // Returns the share of a tile of so many steps, which ends where a row does; `otherwise` where nothing is left.
+  // Returns the share of a strip of so many steps, which ends where a row does; `otherwise` where nothing is left.
   SNUG_INLINE Later Take(int64_t steps, const Later& otherwise) {
-    const int64_t tiles = std::max<int64_t>(1, tiles_--);
+    const int64_t strips = std::max<int64_t>(1, strips_--);
     while (part_ != end_ && (part_->bytes == 0 || row_ == part_->rows)) {
       ++part_;
       row_ = 0;
     }
     if (part_ == end_) return otherwise;
     const char* const data = static_cast<const char*>(part_->data) + row_ * part_->stride + taken_;
-    const int64_t bytes = std::min(part_->bytes - taken_, Parts(left_, tiles));
+    const int64_t bytes = std::min(part_->bytes - taken_, Parts(left_, strips));
     left_ -= bytes;
     taken_ += bytes;
     if (taken_ == part_->bytes) {
       taken_ = 0;
       ++row_;
     }
-    return {data, Parts(bytes, steps)};
+    return {data, Parts(bytes, std::max<int64_t>(1, steps))};
   }
 
  private:
   const NeededNext *part_, *end_;
   int64_t row_ = 0, taken_ = 0;  // of the part, and of its row
-  int64_t tiles_, left_ = 0;     // bytes of all parts
+  int64_t strips_, left_ = 0;    // bytes of all parts
 };
 
 }  // namespace snug::core

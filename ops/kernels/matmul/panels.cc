@@ -369,7 +369,8 @@ PartMoments MomentsOf(const PanelsCall<T>& call, const Cut& cut) {
   return moments;
 }
 
-// What a rectangle reads and writes beside its panels. Rows that are not in one place are not asked for.
+// What a rectangle reads and writes beside its panels. Scattered rows of a are not asked for; and c comes last, because
+// nothing waits for what is stored.
 using Needed = std::array<NeededNext, 3>;
 
 template <class T>
@@ -377,8 +378,8 @@ Needed NeededFor(const PanelsCall<T>& call, const Rectangle& at) {
   Needed needed = {};
   if (call.scattered_a == nullptr) needed[0] = NeededRows(call.a + at.i * call.k, at.rows, call.k, call.k);
   const auto of_c = [&](const T* c) { return NeededRows(c + at.i * call.n + at.j, at.rows, at.columns, call.n); };
-  needed[1] = of_c(call.c);
-  if (call.addend != nullptr && call.addend != call.c) needed[2] = of_c(call.addend);
+  if (call.addend != nullptr && call.addend != call.c) needed[1] = of_c(call.addend);
+  needed[2] = of_c(call.c);
   return needed;
 }
 

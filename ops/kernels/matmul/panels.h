@@ -59,7 +59,8 @@ void MultiplyByPanels(int threads, const PanelsCall<T>& call);
 template <class T>
 int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k);
 
-// The same for few rows (96 at most), on the caller's thread, which asks for memory that it needs next.
+// MultiplyByPanels for few rows (96 at most), on the caller's thread. It asks for `next` while it multiplies, and does
+// not measure.
 void MultiplyByPanelsAndAsk(const PanelsCall<float>& call, absl::Span<const NeededNext> next);
 
 }  // namespace snug::core

@@ -102,7 +102,7 @@ SNUG_INLINE void PackRows(const Factor<T>& factor, int64_t begin, int64_t rows, 
 // Returns the rows of a factor's columns that come next. Of a factor that is made nothing is asked for.
 template <class T>
 SNUG_INLINE NeededNext NextOf(const Factor<T>& factor, int64_t row, int64_t rows, int64_t first, int64_t width) {
-  if (factor.made != nullptr) return {};
+  if (factor.made != nullptr || rows == 0) return {};
   return NeededRows(factor.data + row * factor.columns + first, rows, width, factor.columns);
 }
 

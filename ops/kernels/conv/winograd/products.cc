@@ -15,8 +15,9 @@ namespace {
 constexpr int64_t kPieceDepth = 64;
 constexpr int64_t kLineFloats = 16;  // of a cache
 
-// Which piece of the panels a strip asks for: the first one for the next, and, where they come from memory, the second
-// one for that after it, which is in the second-level cache by the time that it is the next.
+// Which piece of the panels a strip asks for. The first strip of a panel asks for the next piece. Where panels come
+// from memory, the second strip asks for the piece after that, which is in the second-level cache by the time it is
+// next. A panel of one whole strip has nobody to ask for that one.
 enum class AskedPiece : uint8_t { kNone, kNext, kAfterNext };
 
 // A register tile's rows of a piece, and how many floats further on what later pieces read is.
@@ -31,7 +32,7 @@ struct Strip {
 };
 
 // Multiplies whole rows of a register tile, as MultiplyTile does, and asks for what it has here of the next piece's
-// rows and panel, unless another strip does.
+// rows, unless another strip does, and of a later piece of the panels.
 template <Isa kIsa, bool kRowMajor, bool kAsksForRows, AskedPiece kAsked>
 SNUG_INLINE void MultiplyStrip(const Strip& s) {
   using Tile = GemmTile<kIsa, float>;
@@ -124,7 +125,7 @@ template <Isa kIsa, bool kRowMajor>
 SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
   using Tile = GemmTile<kIsa, float>;
   const int64_t pieces = Parts(all.k, kPieceDepth);
-  // Where a panel's piece is, and what follows it of this point and the next ones, which lie one after the other.
+  // Where a piece of the panels begins, counted from this point's. Those from `pieces` on are the next points'.
   const auto piece_at = [&](int64_t piece) SNUG_LAMBDA {
     return piece / pieces * all.panels_point + piece % pieces * kPieceDepth * Tile::kColumns;
   };

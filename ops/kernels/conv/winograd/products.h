@@ -16,7 +16,7 @@ struct PointProducts {
   int64_t a_point = 0;
   const float* panels = nullptr;  // b, [panel][k][columns of a register tile]
   int64_t panels_point = 0;
-  bool panels_from_memory = false;  // otherwise a cache has them: they have just been made
+  bool panels_from_memory = false;  // they are asked for two pieces ahead, not one
   float* c = nullptr;
   int64_t c_point = 0;
   bool accumulate = false;  // otherwise c is overwritten

@@ -63,8 +63,9 @@ struct Channels {
   int64_t first, count;
 };
 
-// Transforms the data of one tile, some of its channels: data[point * point_stride + channel]. What the tile `next` has
-// and the one before it has not is asked for on the way.
+// Transforms the data of one tile, some of its channels: data[point * point_stride + channel]. Of the tile `next` those
+// columns are asked for on the way that a tile to the left of it does not have. They may lie outside x, which does no
+// harm.
 template <Isa kIsa, class T>
 SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const TileAt& next, const Channels& channels,
                                const T* x, float* data, int64_t point_stride) {

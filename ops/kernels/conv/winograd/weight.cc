@@ -32,7 +32,7 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, con
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   for (int64_t o = 0; o < kOutBlock; o += kLanesOf<kIsa>) {
     float* panel = panels + o / kColumns * kColumns * tiles + o % kColumns;
-    for (int64_t i = 0; i < kOut; ++i) {
+    for (int64_t i = 0; i < kOut && o < channels; ++i) {
       for (int64_t j = 0; j < kOut; ++j) {
         __builtin_prefetch(coming + (i * s.out_width + j) * s.out_channels + o, 0, 3);
       }

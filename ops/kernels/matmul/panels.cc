@@ -31,7 +31,7 @@ namespace {
 constexpr int64_t kPieceDepth = 256;
 // What a thread takes at a time: few enough rows that their pieces stay in the second-level cache, beside those of the
 // next task, which are asked for meanwhile; and many, because all of these panels are read anew for the next ones.
-constexpr int64_t kTaskRows = 56, kTaskColumns = 512;
+constexpr int64_t kTaskRows = 48, kTaskColumns = 512;
 constexpr int64_t kShortTaskRows = 96, kShort = 128;  // where rows of a have no more numbers than that
 
 // Rows of a in bfloat16 become floats first: they and the sums are on the stack, which is not for more than kTaskRows.

@@ -56,6 +56,12 @@ struct TileAt {
       : image(tile / (tiling.rows * tiling.columns)),
         row(tile / tiling.columns % tiling.rows * kOut),
         column(tile % tiling.columns * kOut) {}
+  // Which pixel the first one is, of all images. That of the data may be padding.
+  int64_t ResultPixel(const WinogradSizes& s) const { return (image * s.out_height + row) * s.out_width + column; }
+  int64_t DataPixel(const WinogradSizes& s) const {
+    return (image * s.in_height + row - s.pad_top) * s.in_width + column - s.pad_left;
+  }
+
   int64_t image, row, column;  // of the result
 };
 
@@ -72,12 +78,9 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T
   using Vector = VectorOf<kIsa>;
   const int64_t top = at.row - s.pad_top;
   const int64_t left = at.column - s.pad_left;
-  const T* const coming =
-      x + ((next.image * s.in_height + next.row - s.pad_top) * s.in_width + next.column - s.pad_left) * s.in_channels +
-      channels.first;
   const bool inside = top >= 0 && left >= 0 && top + kIn <= s.in_height && left + kIn <= s.in_width;
-  const T* image = x + at.image * s.in_height * s.in_width * s.in_channels;
-  const T* corner = image + (top * s.in_width + left) * s.in_channels + channels.first;
+  const T* const corner = x + at.DataPixel(s) * s.in_channels + channels.first;
+  const T* const coming = x + next.DataPixel(s) * s.in_channels + channels.first;
   for (int64_t c = 0; c < channels.count; c += kLanesOf<kIsa>) {
     Vector across[kPoints];
     for (int64_t i = 0; i < kIn; ++i) {

@@ -25,10 +25,8 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, con
   constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
   const int64_t height = std::min(kOut, s.out_height - at.row);
   const int64_t width = std::min(kOut, s.out_width - at.column);
-  const auto corner_of = [&](const TileAt& tile) SNUG_LAMBDA {
-    return dy + ((tile.image * s.out_height + tile.row) * s.out_width + tile.column) * s.out_channels + out;
-  };
-  const T *const corner = corner_of(at), *const coming = corner_of(next);
+  const T* const corner = dy + at.ResultPixel(s) * s.out_channels + out;
+  const T* const coming = dy + next.ResultPixel(s) * s.out_channels + out;
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   for (int64_t o = 0; o < kOutBlock; o += kLanesOf<kIsa>) {
     float* panel = panels + o / kColumns * kColumns * tiles + o % kColumns;

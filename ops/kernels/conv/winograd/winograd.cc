@@ -86,9 +86,8 @@ SNUG_INLINE void WriteTile(const WinogradSizes& s, const TileAt& at, const TileA
   constexpr int64_t kLanes = kLanesOf<kIsa>;
   const int64_t height = std::min(kOut, s.out_height - at.row);
   const int64_t width = std::min(kOut, s.out_width - at.column);
-  T* corner = y + ((at.image * s.out_height + at.row) * s.out_width + at.column) * s.out_channels + out;
-  const T* const coming =
-      y + ((next.image * s.out_height + next.row) * s.out_width + next.column) * s.out_channels + out;
+  T* const corner = y + at.ResultPixel(s) * s.out_channels + out;
+  const T* const coming = y + next.ResultPixel(s) * s.out_channels + out;
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   for (int64_t o = 0; o < channels; o += kLanes) {
     for (int64_t i = 0; i < kOut; ++i) {

@@ -11,7 +11,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/op_def.h"
-#include "ops/optim/updates_cuda.h"
+#include "ops/optim/gradients_cuda.h"
 #include "ops/sample_builder.h"
 
 namespace snug::core::ops::all_finite {

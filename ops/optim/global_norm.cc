@@ -21,7 +21,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 #include "ops/op_def.h"
-#include "ops/optim/updates_cuda.h"
+#include "ops/optim/gradients_cuda.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 

@@ -1,4 +1,4 @@
-// The work after the backward pass, by CUDA kernels (updates.cu). They read gate, learning rate and step on the device.
+// Updates and what they keep, by CUDA kernels (updates.cu). They read gate, learning rate and step on the device.
 #pragma once
 
 #include <absl/status/status.h>
@@ -9,7 +9,6 @@
 #include "engine/base/host_device.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/update/narrow_numbers.h"
-#include "ops/prepare_context.h"
 
 namespace snug::core {
 
@@ -25,13 +24,6 @@ struct UpdateNumbers {
   SNUG_HOST_DEVICE double lr_decay() const { return beta1; }
 };
 
-// What gradients are multiplied by so that the norm of them all is at most max_norm. Of a norm that is NaN it is NaN,
-// as in PyTorch: gradients of which nobody knows how large they are shall not pass for ones that are small enough.
-SNUG_HOST_DEVICE inline double ClippingFactor(double max_norm, double norm) {
-  const double factor = max_norm / (norm + 1e-6);
-  return factor > 1 ? 1 : factor;
-}
-
 // These update several parameters at once (KernelRow::together). They are prepared as UpdateNumbers.
 absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
@@ -46,9 +38,5 @@ absl::Status AccumulateCuda(const KernelContext& k);
 absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
 absl::Status StoreCuda(const KernelContext& k);
 absl::Status AdvanceStepCuda(const KernelContext& k);
-absl::Status AllFiniteCuda(const KernelContext& k);
-absl::Status ClipByNormCuda(const KernelContext& k, double max_norm);
-absl::Status GlobalNormCuda(const KernelContext& k);
-absl::Status PrepareGlobalNormCuda(PrepareContext& c);
 
 }  // namespace snug::core

@@ -91,6 +91,7 @@ void Samples(SampleBuilder& s) {
   sample("1x1_strided", "filters: 18 kernel: 1 stride: 2", {1, 16, 5, 6}, {18, 16, 1, 1});
   sample("1x1_long_sums", "filters: 33 kernel: 1", {1, 300, 7, 9}, {33, 300, 1, 1});
   sample("winograd", "filters: 80 kernel: 3 pad: 1", {3, 64, 13, 10}, {80, 64, 3, 3});
+  sample("winograd_in_steps", "filters: 80 kernel: 3 stride: 2 pad: 1", {3, 64, 15, 10}, {80, 64, 3, 3});
   sample("winograd_valid", "filters: 64 kernel: 3", {1, 64, 6, 7}, {64, 64, 3, 3});
   sample("depthwise", "kernel: 3 depthwise: true pad: 1", {2, 40, 9, 11}, {40, 1, 3, 3});
   sample("depthwise_in_strips", "kernel: 3 depthwise: true pad: 1", {2, 150, 21, 19}, {150, 1, 3, 3});

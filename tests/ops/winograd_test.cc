@@ -35,10 +35,35 @@ WinogradSizes Sizes(int64_t batch, int64_t height, int64_t width, int64_t in, in
           .pad_left = pad_left};
 }
 
-// Tiles that fill the image and that do not, few and many of them; few filters, which are held, and many; channels that
-// fill a block and that do not.
+WinogradSizes InSteps(int64_t batch, int64_t height, int64_t width, int64_t in, int64_t out) {
+  WinogradSizes s = Sizes(batch, height, width, in, out, 1, 1);
+  s.kind = WinogradKind::kInSteps;
+  s.out_height = (height + 1) / 2;
+  s.out_width = (width + 1) / 2;
+  return s;
+}
+
+// The gradient of the data of these.
+WinogradSizes BetweenSteps(const WinogradSizes& s) {
+  return {.kind = WinogradKind::kBetweenSteps,
+          .batch = s.batch,
+          .in_height = s.out_height,
+          .in_width = s.out_width,
+          .in_channels = s.out_channels,
+          .out_height = s.in_height,
+          .out_width = s.in_width,
+          .out_channels = s.in_channels,
+          .pad_top = 1,
+          .pad_left = 1};
+}
+
+// Tiles that fill the image and that do not, by one, two and three results; few and many of them; few filters, which
+// are held, and many; channels that fill a block and that do not.
 std::vector<WinogradSizes> AllSizes() {
-  return {Sizes(1, 4, 4, 16, 16, 1, 1),   Sizes(2, 5, 9, 16, 48, 1, 1),     Sizes(1, 3, 3, 32, 16, 0, 0),
+  return {InSteps(1, 8, 8, 16, 16),       InSteps(2, 9, 17, 16, 48),        InSteps(1, 1, 2, 32, 16),
+          InSteps(3, 13, 27, 48, 80),     InSteps(2, 14, 13, 144, 208),     InSteps(9, 30, 28, 192, 144),
+          InSteps(4, 59, 60, 80, 48),
+          Sizes(1, 4, 4, 16, 16, 1, 1),   Sizes(2, 5, 9, 16, 48, 1, 1),     Sizes(1, 3, 3, 32, 16, 0, 0),
           Sizes(3, 13, 7, 48, 80, 1, 0),  Sizes(1, 6, 6, 16, 32, 2, 2),     Sizes(2, 30, 31, 64, 64, 1, 1),
           Sizes(1, 8, 8, 192, 208, 1, 1), Sizes(9, 12, 12, 144, 208, 1, 1), Sizes(11, 24, 22, 32, 80, 1, 1),
           Sizes(5, 30, 31, 80, 48, 1, 1)};
@@ -78,12 +103,18 @@ size_t At(int64_t height, int64_t width, int64_t channels, int64_t image, int64_
 // Calls fn(x index, y index, tap) for each tap of each result that lies within the data, for one pair of channels.
 template <class Fn>
 void ForEachTap(const WinogradSizes& s, int64_t in, int64_t out, const Fn& fn) {
+  const int64_t step = s.kind == WinogradKind::kInSteps ? 2 : 1;
   for (int64_t image = 0; image < s.batch; ++image) {
     for (int64_t row = 0; row < s.out_height; ++row) {
       for (int64_t column = 0; column < s.out_width; ++column) {
         for (int64_t tap = 0; tap < 9; ++tap) {
-          const int64_t x_row = row + tap / 3 - s.pad_top;
-          const int64_t x_column = column + tap % 3 - s.pad_left;
+          int64_t x_row = row * step + tap / 3 - s.pad_top;
+          int64_t x_column = column * step + tap % 3 - s.pad_left;
+          if (s.kind == WinogradKind::kBetweenSteps) {
+            x_row = row + 1 - tap / 3, x_column = column + 1 - tap % 3;
+            if (x_row % 2 != 0 || x_column % 2 != 0) continue;
+            x_row /= 2, x_column /= 2;
+          }
           if (x_row < 0 || x_row >= s.in_height || x_column < 0 || x_column >= s.in_width) continue;
           fn(At(s.in_height, s.in_width, s.in_channels, image, x_row, x_column, in),
              At(s.out_height, s.out_width, s.out_channels, image, row, column, out), tap);
@@ -107,45 +138,50 @@ void ExpectNear(const std::vector<T>& found, const std::vector<double>& expected
 
 std::string Text(const WinogradSizes& s) {
   return std::to_string(s.batch) + "x" + std::to_string(s.in_height) + "x" + std::to_string(s.in_width) + " " +
-         std::to_string(s.in_channels) + " to " + std::to_string(s.out_channels);
+         std::to_string(s.in_channels) + " to " + std::to_string(s.out_channels) +
+         (s.kind == WinogradKind::kPlain ? "" : s.kind == WinogradKind::kInSteps ? " in steps" : " between steps");
+}
+
+// Whether the weights are [in, out, 3, 3], as they are in the gradient of the data.
+enum class Weights : uint8_t { kForward, kOfGradient };
+
+template <class T>
+void CheckConv(const WinogradSizes& s, Weights weights, double tolerance) {
+  const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
+  const auto w = Uniform<T>(s.out_channels * s.in_channels * 9, 2);
+  const auto bias = Uniform<T>(s.out_channels, 3);
+  WinogradFilters<T> filters = {w.data(), s.in_channels * 9, 9, false};
+  if (weights == Weights::kOfGradient) filters = {w.data(), 9, s.out_channels * 9, s.kind == WinogradKind::kPlain};
+  std::vector<double> sums(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = static_cast<double>(bias[i % static_cast<size_t>(s.out_channels)]);
+  }
+  for (int64_t out = 0; out < s.out_channels; ++out) {
+    for (int64_t in = 0; in < s.in_channels; ++in) {
+      const T* filter = w.data() + out * filters.out_stride + in * filters.in_stride;
+      ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
+        sums[to] += static_cast<double>(x[from]) * static_cast<double>(filter[filters.reversed ? 8 - tap : tap]);
+      });
+    }
+  }
+  std::vector<T> first;
+  for (const int threads : {1, 3, 16}) {  // on 16 a block of output channels is several threads'
+    std::vector<T> y(sums.size(), static_cast<T>(NAN));
+    const Workspace workspace(WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false));
+    WinogradConv(threads, s, x.data(), filters, bias.data(), Activation::kIdentity, y.data(), workspace.begin());
+    ExpectNear(y, sums, tolerance, Text(s));
+    if (first.empty()) first = y;
+    for (size_t i = 0; i < y.size(); ++i) {
+      ASSERT_EQ(static_cast<float>(y[i]), static_cast<float>(first[i])) << "bits depend on the threads: " << Text(s);
+    }
+  }
 }
 
 template <class T>
 void CheckForward(double tolerance) {
   for (const WinogradSizes& s : AllSizes()) {
-    const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
-    const auto w = Uniform<T>(s.out_channels * s.in_channels * 9, 2);
-    const auto bias = Uniform<T>(s.out_channels, 3);
-    std::vector<double> expected(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels));
-    for (size_t i = 0; i < expected.size(); ++i) {
-      expected[i] = static_cast<double>(bias[i % static_cast<size_t>(s.out_channels)]);
-    }
-    for (const bool reversed : {false, true}) {
-      std::vector<double> sums = expected;
-      for (int64_t out = 0; out < s.out_channels; ++out) {
-        for (int64_t in = 0; in < s.in_channels; ++in) {
-          // A reversed filter belongs to the gradient of the data, where the weights are [in, out, 3, 3].
-          const T* filter = w.data() + (reversed ? in * s.out_channels + out : out * s.in_channels + in) * 9;
-          ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
-            sums[to] += static_cast<double>(x[from]) * static_cast<double>(filter[reversed ? 8 - tap : tap]);
-          });
-        }
-      }
-      WinogradFilters<T> filters = {w.data(), s.in_channels * 9, 9, false};
-      if (reversed) filters = {w.data(), 9, s.out_channels * 9, true};
-      std::vector<T> first;
-      for (const int threads : {1, 3, 16}) {  // on 16 a block of output channels is several threads'
-        std::vector<T> y(sums.size(), static_cast<T>(NAN));
-        const Workspace workspace(WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false));
-        WinogradConv(threads, s, x.data(), filters, bias.data(), Activation::kIdentity, y.data(), workspace.begin());
-        ExpectNear(y, sums, tolerance, Text(s));
-        if (first.empty()) first = y;
-        for (size_t i = 0; i < y.size(); ++i) {
-          ASSERT_EQ(static_cast<float>(y[i]), static_cast<float>(first[i]))
-              << "bits depend on the threads: " << Text(s);
-        }
-      }
-    }
+    CheckConv<T>(s, Weights::kForward, tolerance);
+    CheckConv<T>(s.kind == WinogradKind::kPlain ? s : BetweenSteps(s), Weights::kOfGradient, tolerance);
   }
 }
 
@@ -156,7 +192,7 @@ TEST(Winograd, TakesFiltersThatAreTransformedAlready) {
   for (const WinogradSizes& s : AllSizes()) {
     const auto x = Uniform<float>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
     const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
-    const Layout layout = WinogradLayout(s.out_channels, s.in_channels);
+    const Layout layout = WinogradLayout(s.kind, s.out_channels, s.in_channels);
     const Workspace kept(layout.packed->size_bytes());
     OwnFormatOf(layout)->Pack(3, w.data(), kept.begin());
     WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};

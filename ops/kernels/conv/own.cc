@@ -24,10 +24,18 @@ namespace {
 // With fewer channels the transforms take longer than the products that they save.
 constexpr int64_t kLeastChannels = 64;
 
+// Whether it goes in steps of two pixels along both axes, with one of padding before them.
+bool InWinogradSteps(const ConvGeometry& g) {
+  return g.stride[0] == 2 && g.stride[1] == 2 && g.pad_begin[0] == 1 && g.pad_begin[1] == 1 && g.out[0] == (g.in[0] + 1) / 2 &&
+         g.out[1] == (g.in[1] + 1) / 2;
+}
+
 WhyNot WhyNotWinogradSizes(const ConvGeometry& g) {
-  if (WhyNot reason = WhyNotInSteps(g)) return reason;
   if (g.spatial != 2 || g.kernel[0] != 3 || g.kernel[1] != 3 || g.dilation[0] != 1 || g.dilation[1] != 1) {
     return ByDesign("it is for 3 x 3 taps");
+  }
+  if (IsStrided(g) && !InWinogradSteps(g)) {
+    return ByDesign("it goes in steps of 1, or of 2 with a pixel of padding");
   }
   if (g.in_channels % kWinogradChannels != 0 || g.out_channels % kWinogradChannels != 0) {
     return ByDesign("it wants channels by sixteen");
@@ -48,7 +56,9 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
 }
 
 WinogradSizes SizesOf(ConvPart part, const ConvGeometry& g) {
-  const WinogradSizes forward = {.batch = g.batch,
+  const bool in_steps = IsStrided(g);
+  const WinogradSizes forward = {.kind = in_steps ? WinogradKind::kInSteps : WinogradKind::kPlain,
+                                 .batch = g.batch,
                                  .in_height = g.in[0],
                                  .in_width = g.in[1],
                                  .in_channels = g.in_channels,
@@ -58,7 +68,8 @@ WinogradSizes SizesOf(ConvPart part, const ConvGeometry& g) {
                                  .pad_top = g.pad_begin[0],
                                  .pad_left = g.pad_begin[1]};
   if (part != ConvPart::kGradInput) return forward;
-  return {.batch = g.batch,
+  return {.kind = in_steps ? WinogradKind::kBetweenSteps : WinogradKind::kPlain,
+          .batch = g.batch,
           .in_height = forward.out_height,
           .in_width = forward.out_width,
           .in_channels = forward.out_channels,
@@ -87,7 +98,7 @@ void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (part == ConvPart::kForward && !transformed && c.kept(1)) {
     if (TilesOf(sizes) < kLeastTilesKept && c.choice().empty())
       return c.Decline(ByDesign("a product for each tap pays"));
-    return c.WantInputLayout(1, WinogradLayout(g.out_channels, g.in_channels));
+    return c.WantInputLayout(1, WinogradLayout(sizes.kind, g.out_channels, g.in_channels));
   }
   c.SetWorkspaceBytes(part == ConvPart::kGradWeight
                           ? WinogradGradWeightWorkspaceBytes(c.threads(), sizes)
@@ -109,7 +120,7 @@ absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& 
     if (IsWinograd(k.input_type(1).layout)) filters.transformed = k.input<float>(1);
     if (part == ConvPart::kGradInput) {
       std::swap(filters.out_stride, filters.in_stride);
-      filters.reversed = true;
+      filters.reversed = sizes.kind == WinogradKind::kPlain;
     }
     const bool has_bias = part == ConvPart::kForward && k.has_input(2);
     WinogradConv(k.threads(), sizes, k.input<T>(0), filters, has_bias ? k.input<T>(2) : nullptr, node.activation,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/kernels/conv/winograd/tiles.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
@@ -33,7 +32,7 @@ struct Strip {
 
 // Multiplies whole rows of a register tile, as MultiplyTile does, and asks for what it has here of the next piece's
 // rows, unless another strip does, and of a later piece of the panels.
-template <Isa kIsa, bool kRowMajor, bool kAsksForRows, AskedPiece kAsked>
+template <Isa kIsa, bool kTilesAreRows, bool kAsksForRows, AskedPiece kAsked>
 SNUG_INLINE void MultiplyStrip(const Strip& s) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
@@ -64,13 +63,13 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const float value = kRowMajor ? s.a.data[r * s.a.row + p] : s.a.data[r + p * s.a.col];
+      const float value = kTilesAreRows ? s.a.data[r * s.a.row + p] : s.a.data[r + p * s.a.col];
       sum[r][0] += value * b0;
       sum[r][1] += value * b1;
     }
   };
   int64_t p = 0;
-  if constexpr (kRowMajor && kAsksForRows) {
+  if constexpr (kTilesAreRows && kAsksForRows) {
     // A line has steps of one row: in as many steps each row's is asked for once.
     for (; p + kLineFloats <= s.depth; p += kLineFloats) {
 #pragma GCC unroll 16
@@ -81,7 +80,7 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
     }
   }
   for (; p < s.depth; ++p) {
-    if constexpr (!kRowMajor && kAsksForRows) __builtin_prefetch(s.a.data + p * s.a.col + s.to_next_a, 0, 3);
+    if constexpr (!kTilesAreRows && kAsksForRows) __builtin_prefetch(s.a.data + p * s.a.col + s.to_next_a, 0, 3);
     step(p);
   }
 #pragma GCC unroll 8
@@ -91,70 +90,93 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
   }
 }
 
-template <Isa kIsa, bool kRowMajor, bool kAsksForRows>
-SNUG_INLINE void MultiplyStripOfTile(int64_t first_row, bool panels_from_memory, const Strip& s) {
-  if (first_row == 0) return MultiplyStrip<kIsa, kRowMajor, kAsksForRows, AskedPiece::kNext>(s);
-  if (first_row == GemmTile<kIsa, float>::kRows && panels_from_memory) {
-    return MultiplyStrip<kIsa, kRowMajor, kAsksForRows, AskedPiece::kAfterNext>(s);
+// `strip`: the how manieth of its panel's it is.
+template <Isa kIsa, bool kTilesAreRows, bool kAsksForRows>
+SNUG_INLINE void MultiplyStripOfPanel(int64_t strip, bool panels_from_memory, const Strip& s) {
+  if (strip == 0) return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNext>(s);
+  if (strip == 1 && panels_from_memory) {
+    return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kAfterNext>(s);
   }
-  MultiplyStrip<kIsa, kRowMajor, kAsksForRows, AskedPiece::kNone>(s);
+  MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNone>(s);
 }
 
-template <Isa kIsa, bool kRowMajor>
-SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, const Strip& first) {
+// Multiplies `m` rows. `first` is where they, their results and the first panel begin.
+template <Isa kIsa, bool kTilesAreRows>
+SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, int64_t m, const Strip& first) {
   using Tile = GemmTile<kIsa, float>;
   for (int64_t j = 0; j < kOutBlock; j += Tile::kColumns) {
-    for (int64_t i = 0; i < all.m; i += Tile::kRows) {
+    for (int64_t i = 0; i < m; i += Tile::kRows) {
       Strip s = first;
       s.a = first.a.At(i, 0);
-      s.panel += j * all.k;
+      s.panel += j * all.panel_rows;
       s.c += i * kOutBlock + j;
-      const int64_t rows = std::min<int64_t>(Tile::kRows, all.m - i);
+      const int64_t rows = std::min<int64_t>(Tile::kRows, m - i);
       if (rows < Tile::kRows) {
         MultiplyTile(isa, rows, s.depth, s.a, s.panel, Tile::kColumns, s.c, kOutBlock, s.accumulate);
       } else if (j == 0) {
-        MultiplyStripOfTile<kIsa, kRowMajor, true>(i, all.panels_from_memory, s);
+        MultiplyStripOfPanel<kIsa, kTilesAreRows, true>(i / Tile::kRows, all.panels_from_memory, s);
       } else {
-        MultiplyStripOfTile<kIsa, kRowMajor, false>(i, all.panels_from_memory, s);
+        MultiplyStripOfPanel<kIsa, kTilesAreRows, false>(i / Tile::kRows, all.panels_from_memory, s);
       }
     }
   }
 }
 
-template <Isa kIsa, bool kRowMajor>
+// Rows and steps along k of a product.
+struct Extent {
+  TileRange rows, steps;
+};
+
+template <Isa kIsa, bool kTilesAreRows>
 SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
   using Tile = GemmTile<kIsa, float>;
-  const int64_t pieces = Parts(all.k, kPieceDepth);
-  // Where a piece of the panels begins, counted from this point's. Those from `pieces` on are the next points'.
-  const auto piece_at = [&](int64_t piece) SNUG_LAMBDA {
-    return piece / pieces * all.panels_point + piece % pieces * kPieceDepth * Tile::kColumns;
+  const int64_t last = all.list.count - 1, pieces = std::max<int64_t>(1, Parts(all.k, kPieceDepth));
+  const auto product_at = [&](int64_t q) SNUG_LAMBDA -> const Product& {
+    return all.list.products[static_cast<size_t>(std::min(q, last))];
   };
-  for (int64_t point = 0; point < kPoints; ++point) {
-    for (int64_t p = 0; p < all.k; p += kPieceDepth) {
+  const auto extent_of = [&](const Product& product) SNUG_LAMBDA -> Extent {
+    const TileRange& tiles = all.tiles[product.tiles];
+    if constexpr (kTilesAreRows) return {tiles, {0, all.k}};
+    return {{0, all.m}, tiles};
+  };
+  // Where a piece of the panels begins. Those from `pieces` on are the next products'.
+  const auto panel_at = [&](int64_t q, int64_t piece) SNUG_LAMBDA {
+    return product_at(q + piece / pieces).b * all.panels_point + piece % pieces * kPieceDepth * Tile::kColumns;
+  };
+  for (int64_t q = 0; q <= last; ++q) {
+    const Product &product = product_at(q), &next = product_at(q + 1);
+    const auto [rows, steps] = extent_of(product);
+    const auto [next_rows, next_steps] = extent_of(next);
+    if (rows.begin == rows.end) continue;
+    const bool accumulate = all.accumulate || !product.first;
+    int64_t p = steps.begin;
+    do {  // also where there are no steps: then sums begin with zeros
       const int64_t piece = p / kPieceDepth;
-      Strip s = {.depth = std::min(kPieceDepth, all.k - p),
-                 .a = all.a.At(0, p),
-                 .panel = all.panels + point * all.panels_point + piece_at(piece),
-                 .c = all.c + point * all.c_point,
-                 .accumulate = all.accumulate || p > 0,
+      Strip s = {.depth = std::min(kPieceDepth, steps.end - p),
+                 .a = all.a.At(rows.begin, p),
+                 .panel = all.panels + product.b * all.panels_point + p * Tile::kColumns,
+                 .c = all.c + product.c * all.c_point + rows.begin * kOutBlock,
+                 .accumulate = accumulate || p > steps.begin,
                  .to_next_a = kPieceDepth * all.a.col,
                  .to_next_c = 0,
-                 .to_next_panel = piece_at(piece + 1) - piece_at(piece),
-                 .to_panel_after_next = piece_at(piece + 2) - piece_at(piece)};
-      s.a.data += point * all.a_point;
-      if (p + s.depth == all.k) {  // the next piece is another point's
-        s.to_next_a = all.a_point - p * all.a.col;
-        s.to_next_c = all.c_point;
+                 .to_next_panel = panel_at(q, piece + 1) - panel_at(q, piece),
+                 .to_panel_after_next = panel_at(q, piece + 2) - panel_at(q, piece)};
+      s.a.data += product.a * all.a_point;
+      if (p + s.depth >= steps.end) {  // the next piece is another product's
+        s.to_next_a = (next.a - product.a) * all.a_point + (next_rows.begin - rows.begin) * all.a.row +
+                      (next_steps.begin - p) * all.a.col;
+        s.to_next_c = (next.c - product.c) * all.c_point + (next_rows.begin - rows.begin) * kOutBlock;
       }
-      MultiplyPiece<kIsa, kRowMajor>(isa, all, s);
-    }
+      MultiplyPiece<kIsa, kTilesAreRows>(isa, all, rows.end - rows.begin, s);
+      p += kPieceDepth;
+    } while (p < steps.end);
   }
 }
 
 }  // namespace
 
 void MultiplyPoints(const PointProducts& products) {
-  if (products.a.col == 1) {
+  if (products.tiles_are_rows) {
     WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), true>(isa, products); });
   } else {
     WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), false>(isa, products); });

@@ -1,4 +1,9 @@
 // The transforms of Winograd's filtering (winograd.h), one axis at a time, for anything that adds and multiplies.
+//
+// A product of polynomials is known by its values at as many points as it has coefficients. The points are 0, a, -a, b
+// and -b, in this sequence, and where results have three taps infinity, which stands for the highest coefficient.
+// m results of t taps have m + t - 1 points: fewer than four, at an edge, do without the last ones of these five.
+// Filters are transformed for all points in any case, divided by what four results want, and data make up for it.
 #pragma once
 
 #include <cstdint>
@@ -8,78 +13,96 @@
 namespace snug::core {
 namespace winograd {
 
-inline constexpr float kA = 0.625F, kB = 1.5F;  // the points, with their opposites
+inline constexpr float kA = 0.625F, kB = 1.5F;
 inline constexpr float kA2 = kA * kA, kB2 = kB * kB, kA3 = kA2 * kA, kB3 = kB2 * kB;
 inline constexpr float kG0 = 1 / (kA2 * kB2);
 inline constexpr float kGA = 1 / (2 * kA2 * (kA2 - kB2));
 inline constexpr float kGB = 1 / (2 * kB2 * (kB2 - kA2));
 
-inline constexpr int64_t kOut = 4;             // elements of a tile's result along an axis
-inline constexpr int64_t kIn = 6;              // of its data
-inline constexpr int64_t kPoints = kIn * kIn;  // products of a tile and a pair of channels
-inline constexpr int64_t kTaps = 9;
+inline constexpr int64_t kOut = 4;     // results of a tile along an axis, at most
+inline constexpr int64_t kFinite = 5;  // points that are numbers
+inline constexpr int64_t kTaps = 9;    // of a filter
 
-// Each goes through `from` and `to` in steps.
+// Whether tiles of `m` results along an axis have the finite point `number`.
+SNUG_INLINE bool HasPoint(int64_t m, int64_t number) { return number <= m; }
+
+// Sets the values at the finite points that `m` results have, of m + 1 data.
 template <class V>
-SNUG_INLINE void TransformData(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V d0 = from[0], d1 = from[from_step], d2 = from[2 * from_step], d3 = from[3 * from_step],
-          d4 = from[4 * from_step], d5 = from[5 * from_step];
-  const V even_a = d4 - d2 * kB2, odd_a = (d3 - d1 * kB2) * kA;
-  const V even_b = d4 - d2 * kA2, odd_b = (d3 - d1 * kA2) * kB;
-  to[0] = d0 * (kA2 * kB2) - d2 * (kA2 + kB2) + d4;
-  to[to_step] = even_a + odd_a;
-  to[2 * to_step] = even_a - odd_a;
-  to[3 * to_step] = even_b + odd_b;
-  to[4 * to_step] = even_b - odd_b;
-  to[5 * to_step] = d1 * (kA2 * kB2) - d3 * (kA2 + kB2) + d5;
+SNUG_INLINE void TransformData(int64_t m, const V* d, V* v) {
+  if (m == 4) {
+    const V even_a = d[4] - d[2] * kB2, odd_a = (d[3] - d[1] * kB2) * kA;
+    const V even_b = d[4] - d[2] * kA2, odd_b = (d[3] - d[1] * kA2) * kB;
+    v[0] = d[0] * (kA2 * kB2) - d[2] * (kA2 + kB2) + d[4];
+    v[1] = even_a + odd_a;
+    v[2] = even_a - odd_a;
+    v[3] = even_b + odd_b;
+    v[4] = even_b - odd_b;
+  } else if (m == 3) {
+    const V e0 = d[1] - d[0] * kB, e1 = (d[2] - d[1] * kB) * kA, e2 = d[3] - d[2] * kB;
+    v[0] = (e2 - e0 * kA2) * kB;
+    v[1] = (e2 + e1) * (kB + kA);
+    v[2] = (e2 - e1) * (kB - kA);
+    v[3] = (d[3] - d[1] * kA2) * (2 * kB);
+  } else if (m == 2) {
+    v[0] = d[0] * (kA2 * kB2) - d[2] * kB2;
+    v[1] = (d[2] + d[1] * kA) * (kA2 - kB2);
+    v[2] = (d[2] - d[1] * kA) * (kA2 - kB2);
+  } else {
+    v[0] = (d[0] * kA - d[1]) * (kA * kB2);
+    v[1] = d[1] * (2 * kA * (kA2 - kB2));
+  }
 }
 
+// Returns the value at infinity, of m + 2 data.
 template <class V>
-SNUG_INLINE void TransformFilter(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V g0 = from[0], g1 = from[from_step], g2 = from[2 * from_step];
+SNUG_INLINE V TransformDataAtInfinity(int64_t m, const V* d) {
+  if (m == 4) return d[1] * (kA2 * kB2) - d[3] * (kA2 + kB2) + d[5];
+  if (m == 3) return (d[4] - d[3] * kB) - (d[2] - d[1] * kB) * kA2;
+  if (m == 2) return d[3] - d[1] * kA2;
+  return d[2] - d[1] * kA;
+}
+
+// Sets the values of g0 + g1 z + g2 z^2 at the finite points.
+template <class V>
+SNUG_INLINE void TransformFilter(const V& g0, const V& g1, const V& g2, V* v) {
   const V even_a = (g0 + g2 * kA2) * kGA, odd_a = g1 * (kA * kGA);
   const V even_b = (g0 + g2 * kB2) * kGB, odd_b = g1 * (kB * kGB);
-  to[0] = g0 * kG0;
-  to[to_step] = even_a + odd_a;
-  to[2 * to_step] = even_a - odd_a;
-  to[3 * to_step] = even_b + odd_b;
-  to[4 * to_step] = even_b - odd_b;
-  to[5 * to_step] = g2;
+  v[0] = g0 * kG0;
+  v[1] = even_a + odd_a;
+  v[2] = even_a - odd_a;
+  v[3] = even_b + odd_b;
+  v[4] = even_b - odd_b;
+}
+
+// Sets results from sums at the finite points. Those that fewer than kOut results do not have are zero.
+template <class V>
+SNUG_INLINE void TransformSums(const V* s, V* y) {
+  const V sum_a = s[1] + s[2], difference_a = s[1] - s[2];
+  const V sum_b = s[3] + s[4], difference_b = s[3] - s[4];
+  y[0] = s[0] + sum_a + sum_b;
+  y[1] = difference_a * kA + difference_b * kB;
+  y[2] = sum_a * kA2 + sum_b * kB2;
+  y[3] = difference_a * kA3 + difference_b * kB3;
+}
+
+// The gradients of these. `y` has zeros where fewer than kOut results end.
+template <class V>
+SNUG_INLINE void TransformSumsGrad(const V* y, V* s) {
+  const V even_a = y[0] + y[2] * kA2, odd_a = y[1] * kA + y[3] * kA3;
+  const V even_b = y[0] + y[2] * kB2, odd_b = y[1] * kB + y[3] * kB3;
+  s[0] = y[0];
+  s[1] = even_a + odd_a;
+  s[2] = even_a - odd_a;
+  s[3] = even_b + odd_b;
+  s[4] = even_b - odd_b;
 }
 
 template <class V>
-SNUG_INLINE void TransformResult(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V sum_a = from[from_step] + from[2 * from_step], difference_a = from[from_step] - from[2 * from_step];
-  const V sum_b = from[3 * from_step] + from[4 * from_step], difference_b = from[3 * from_step] - from[4 * from_step];
-  to[0] = from[0] + sum_a + sum_b;
-  to[to_step] = difference_a * kA + difference_b * kB;
-  to[2 * to_step] = sum_a * kA2 + sum_b * kB2;
-  to[3 * to_step] = difference_a * kA3 + difference_b * kB3 + from[5 * from_step];
-}
-
-// The gradients of these: TransformResult's, which is for dy, and TransformFilter's.
-template <class V>
-SNUG_INLINE void TransformResultGrad(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V y0 = from[0], y1 = from[from_step], y2 = from[2 * from_step], y3 = from[3 * from_step];
-  const V even_a = y0 + y2 * kA2, odd_a = y1 * kA + y3 * kA3;
-  const V even_b = y0 + y2 * kB2, odd_b = y1 * kB + y3 * kB3;
-  to[0] = y0;
-  to[to_step] = even_a + odd_a;
-  to[2 * to_step] = even_a - odd_a;
-  to[3 * to_step] = even_b + odd_b;
-  to[4 * to_step] = even_b - odd_b;
-  to[5 * to_step] = y3;
-}
-
-template <class V>
-SNUG_INLINE void TransformFilterGrad(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V sum_a = (from[from_step] + from[2 * from_step]) * kGA;
-  const V difference_a = (from[from_step] - from[2 * from_step]) * (kA * kGA);
-  const V sum_b = (from[3 * from_step] + from[4 * from_step]) * kGB;
-  const V difference_b = (from[3 * from_step] - from[4 * from_step]) * (kB * kGB);
-  to[0] = from[0] * kG0 + sum_a + sum_b;
-  to[to_step] = difference_a + difference_b;
-  to[2 * to_step] = sum_a * kA2 + sum_b * kB2 + from[5 * from_step];
+SNUG_INLINE void TransformFilterGrad(const V* v, V& g0, V& g1, V& g2) {
+  const V sum_a = (v[1] + v[2]) * kGA, sum_b = (v[3] + v[4]) * kGB;
+  g0 = v[0] * kG0 + sum_a + sum_b;
+  g1 = (v[1] - v[2]) * (kA * kGA) + (v[3] - v[4]) * (kB * kGB);
+  g2 = sum_a * kA2 + sum_b * kB2;
 }
 
 }  // namespace winograd

@@ -16,37 +16,40 @@ namespace winograd {
 namespace {
 
 // Transforms the gradient of one tile's result, for the kOutBlock output channels from `out` on, into panels:
-// [point][panel][tiles of the panel][columns of a panel]. What is not there counts as 0. The tile `next` is asked for
-// on the way.
-template <Isa kIsa, class T>
-SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out,
-                                   const T* dy, float* panels, int64_t tiles, int64_t point_stride) {
+// [sum][panel][tiles of the panel][columns of a panel]. What is not there counts as 0. The tile `next` is asked for on
+// the way. `kWhole`: the tile is.
+template <Isa kIsa, class Axis, bool kWhole, class T>
+SNUG_INLINE void TransformTileGradOf(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out,
+                                     const T* dy, float* panels, int64_t tiles, int64_t sum_stride) {
   using Vector = VectorOf<kIsa>;
-  constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
-  const int64_t height = std::min(kOut, s.out_height - at.row);
-  const int64_t width = std::min(kOut, s.out_width - at.column);
-  const T* const corner = dy + at.ResultPixel(s) * s.out_channels + out;
-  const T* const coming = dy + next.ResultPixel(s) * s.out_channels + out;
+  constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns, kSums = Axis::kSums;
+  const int64_t height = kWhole ? kOut : at.height, width = kWhole ? kOut : at.width;
+  const TilePixels pixels = ResultPixels<Axis>(s, at), coming = ResultPixels<Axis>(s, next);
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   for (int64_t o = 0; o < kOutBlock; o += kLanesOf<kIsa>) {
     float* panel = panels + o / kColumns * kColumns * tiles + o % kColumns;
     for (int64_t i = 0; i < kOut && o < channels; ++i) {
-      for (int64_t j = 0; j < kOut; ++j) {
-        __builtin_prefetch(coming + (i * s.out_width + j) * s.out_channels + o, 0, 3);
-      }
+      for (int64_t j = 0; j < kOut; ++j) __builtin_prefetch(dy + coming.At(i, j) + out + o, 0, 3);
     }
-    Vector across[kOut * kIn] = {};
+    Vector across[kOut * kSums] = {};
     for (int64_t i = 0; i < height && o < channels; ++i) {
       Vector line[kOut] = {};
-      for (int64_t j = 0; j < width; ++j) LoadFloats(corner + (i * s.out_width + j) * s.out_channels + o, line[j]);
-      TransformResultGrad(line, 1, across + i * kIn, 1);
+      for (int64_t j = 0; j < width; ++j) LoadFloats(dy + pixels.At(i, j) + out + o, line[j]);
+      Axis::ResultGrad(width, line, across + i * kSums);
     }
-    for (int64_t j = 0; j < kIn; ++j) {
-      Vector down[kIn];
-      TransformResultGrad(across + j, kIn, down, 1);
-      for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], panel + (i * kIn + j) * point_stride);
+    for (int64_t j = 0; j < kSums; ++j) {
+      Vector column[kOut], down[kSums];
+      for (int64_t i = 0; i < kOut; ++i) column[i] = across[i * kSums + j];
+      Axis::ResultGrad(height, column, down);
+      for (int64_t i = 0; i < kSums; ++i) StoreFloats(down[i], panel + (i * kSums + j) * sum_stride);
     }
   }
+}
+template <Isa kIsa, class Axis, class T>
+SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out,
+                                   const T* dy, float* panels, int64_t tiles, int64_t sum_stride) {
+  if (at.whole()) return TransformTileGradOf<kIsa, Axis, true>(s, at, next, out, dy, panels, tiles, sum_stride);
+  TransformTileGradOf<kIsa, Axis, false>(s, at, next, out, dy, panels, tiles, sum_stride);
 }
 
 // The work is cut into units: up to 64 input channels, kOutBlock output channels, and a part of the tiles. What a
@@ -56,7 +59,8 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, con
 struct GradWeightCut : Tiling {
   explicit GradWeightCut(const WinogradSizes& s)
       : Tiling(s),
-        in_block(EqualPart(s.in_channels, kMostInChannels, kWinogradChannels)),
+        in_block(EqualPart(s.in_channels, s.kind == WinogradKind::kPlain ? kMostInChannels : kMostInChannelsInSteps,
+                           kWinogradChannels)),
         in_blocks(Parts(s.in_channels, in_block)),
         blocks(in_blocks * out_blocks),
         parts(std::clamp<int64_t>(tiles / kLeastPart, 1, Parts(kUnits, blocks))),
@@ -66,15 +70,16 @@ struct GradWeightCut : Tiling {
 
   // Threads that have work.
   int64_t workers(int threads) const { return std::min<int64_t>(threads, blocks * parts); }
-  int64_t factor_floats() const { return kPoints * (data_point + grad_point); }
-  int64_t sums_floats() const { return kPoints * sums_point; }
+  int64_t factor_floats() const { return points * data_point + sums * grad_point; }
+  int64_t sums_floats() const { return products * sums_point; }
   // Sums of a unit that is not alone are kept for those who add them up.
   int64_t kept_sums(int threads) const { return parts == 1 ? workers(threads) : blocks * parts; }
   int64_t bytes(int threads) const {
     return (workers(threads) * factor_floats() + kept_sums(threads) * sums_floats()) * kFloat;
   }
 
-  static constexpr int64_t kMostInChannels = 64;
+  // In steps filters have twice as many sums.
+  static constexpr int64_t kMostInChannels = 64, kMostInChannelsInSteps = 32;
   static constexpr int64_t kTilesHeld = 32;
   static constexpr int64_t kLeastPart = 128;  // tiles, of a part
   static constexpr int64_t kUnits = 16;       // units, if there are tiles enough
@@ -93,6 +98,7 @@ struct GradWeightRun {
   const T* x;
   const T* dy;
   T* dw;
+  const ProductList& products;
 };
 
 // A block of the result.
@@ -105,27 +111,31 @@ struct FilterBlock {
   int64_t out;
 };
 
-// Adds up the products of tiles [begin, end) for a block of the result: sums[point][input channel][kOutBlock].
-template <Isa kIsa, class T>
+// Adds up the products of tiles [begin, end) for a block of the result: sums[product][input channel][kOutBlock].
+template <Isa kIsa, class Axis, class T>
 SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block, int64_t begin, int64_t end,
                           float* factors, float* sums) {
   const GradWeightCut& cut = run.cut;
   float* const data = factors;
-  float* const grads = factors + kPoints * cut.data_point;
+  float* const grads = factors + cut.points * cut.data_point;
   for (int64_t first = begin; first < end; first += GradWeightCut::kTilesHeld) {
     const int64_t count = std::min(GradWeightCut::kTilesHeld, end - first);
+    const TileBlock tiles(cut, first, count);
     for (int64_t t = 0; t < count; ++t) {
-      const TileAt at(cut, first + t), next(cut, first + t + 1);
-      TransformTile<kIsa>(run.s, at, next, {block.in, block.in_channels}, run.x, data + t * block.in_channels,
-                          cut.data_point);
-      TransformTileGrad<kIsa>(run.s, at, next, block.out, run.dy, grads + t * GemmTile<kIsa, float>::kColumns, count,
-                              cut.grad_point);
+      const TileAt at(cut, tiles[t]), next(cut, tiles[std::min(t + 1, count - 1)]);
+      TransformTile<kIsa, Axis>(run.s, at, next, {block.in, block.in_channels}, run.x, data + t * block.in_channels,
+                                cut.data_point);
+      TransformTileGrad<kIsa, Axis>(run.s, at, next, block.out, run.dy, grads + t * GemmTile<kIsa, float>::kColumns,
+                                    count, cut.grad_point);
     }
-    MultiplyPoints({.m = block.in_channels,
+    MultiplyPoints({.list = run.products,
+                    .tiles = tiles.of_products(),
+                    .m = block.in_channels,
                     .k = count,
                     .a = {data, 1, block.in_channels},
                     .a_point = cut.data_point,
                     .panels = grads,
+                    .panel_rows = count,
                     .panels_point = cut.grad_point,
                     .c = sums,
                     .c_point = cut.sums_point,
@@ -134,28 +144,28 @@ SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block,
 }
 
 // Transforms the sums of a block back into gradients of filters, for the block's input channels [begin, end).
-template <Isa kIsa, class T>
+template <Isa kIsa, class Axis, class T>
 SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock& block, int64_t begin, int64_t end,
                                   const float* sums) {
   using Vector = VectorOf<kIsa>;
-  constexpr int64_t kLanes = kLanesOf<kIsa>;
+  constexpr int64_t kLanes = kLanesOf<kIsa>, kProducts = Axis::kProducts;
   const int64_t channels = std::min(kOutBlock, run.s.out_channels - block.out);
   const int64_t dw_row = run.s.in_channels * kTaps;  // of an output channel
   for (int64_t o = 0; o < channels; o += kLanes) {
     for (int64_t first = begin; first < end; first += kLanes) {
       alignas(Vector) float taps[kLanes * kTaps * kLanes];  // [input channel][tap][output channel]
       for (int64_t c = 0; c < kLanes; ++c) {
-        Vector across[3 * kIn];
-        for (int64_t j = 0; j < kIn; ++j) {
-          Vector column[kIn];
-          for (int64_t i = 0; i < kIn; ++i) {
-            LoadFloats(sums + (i * kIn + j) * run.cut.sums_point + (first + c) * kOutBlock + o, column[i]);
+        Vector across[3 * kProducts];
+        for (int64_t j = 0; j < kProducts; ++j) {
+          Vector column[kProducts];
+          for (int64_t i = 0; i < kProducts; ++i) {
+            LoadFloats(sums + (i * kProducts + j) * run.cut.sums_point + (first + c) * kOutBlock + o, column[i]);
           }
-          TransformFilterGrad(column, 1, across + j, kIn);
+          Axis::FilterGrad(column, across[j], across[kProducts + j], across[2 * kProducts + j]);
         }
         for (int64_t i = 0; i < 3; ++i) {
           Vector line[3];
-          TransformFilterGrad(across + i * kIn, 1, line, 1);
+          Axis::FilterGrad(across + i * kProducts, line[0], line[1], line[2]);
           for (int64_t j = 0; j < 3; ++j) StoreFloats(line[j], taps + (c * kTaps + i * 3 + j) * kLanes);
         }
       }
@@ -175,8 +185,8 @@ SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock
 
 // Adds the sums of the input channels [begin, begin + count) to others.
 SNUG_INLINE void AddSums(const GradWeightCut& cut, int64_t begin, int64_t count, const float* more, float* sums) {
-  for (int64_t point = 0; point < kPoints; ++point) {
-    const int64_t at = point * cut.sums_point + begin * kOutBlock;
+  for (int64_t product = 0; product < cut.products; ++product) {
+    const int64_t at = product * cut.sums_point + begin * kOutBlock;
     SNUG_INDEPENDENT
     for (int64_t i = 0; i < count * kOutBlock; ++i) sums[at + i] += more[at + i];
   }
@@ -189,22 +199,39 @@ int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& s) {
   return winograd::GradWeightCut(s).bytes(threads);
 }
 
+namespace winograd {
+namespace {
+
+// Calls body(axis) for the axis of a forward convolution.
+template <class Body>
+SNUG_INLINE void WithForwardAxis(WinogradKind kind, const Body& body) {
+  if (kind == WinogradKind::kInSteps) return body(StepsAxis());
+  body(PlainAxis());
+}
+
+}  // namespace
+}  // namespace winograd
+
 template <class T>
 void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T* dy, T* dw, void* workspace) {
   const winograd::GradWeightCut cut(s);
-  const winograd::GradWeightRun<T> run = {s, cut, x, dy, dw};
+  const winograd::ProductList products = winograd::ProductsOfGradWeight(s);
+  const winograd::GradWeightRun<T> run = {s, cut, x, dy, dw, products};
   float* const factors = static_cast<float*>(workspace);
   float* const all_sums = factors + cut.workers(threads) * cut.factor_floats();
   ForEachWorker(threads, cut.blocks * cut.parts, [&](int64_t worker, int64_t first, int64_t last) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t unit = first; unit < last; ++unit) {
-        const winograd::FilterBlock block(s, cut, unit / cut.parts);
-        const int64_t part = unit % cut.parts;
-        float* const sums = all_sums + (cut.parts == 1 ? worker : unit) * cut.sums_floats();
-        winograd::AddTiles<isa()>(run, block, cut.tiles * part / cut.parts, cut.tiles * (part + 1) / cut.parts,
-                                  factors + worker * cut.factor_floats(), sums);
-        if (cut.parts == 1) winograd::WriteFilterGrads<isa()>(run, block, 0, block.in_channels, sums);
-      }
+      winograd::WithForwardAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
+        using Axis = decltype(axis);
+        for (int64_t unit = first; unit < last; ++unit) {
+          const winograd::FilterBlock block(s, cut, unit / cut.parts);
+          const int64_t part = unit % cut.parts;
+          float* const sums = all_sums + (cut.parts == 1 ? worker : unit) * cut.sums_floats();
+          winograd::AddTiles<isa(), Axis>(run, block, cut.tiles * part / cut.parts, cut.tiles * (part + 1) / cut.parts,
+                                          factors + worker * cut.factor_floats(), sums);
+          if (cut.parts == 1) winograd::WriteFilterGrads<isa(), Axis>(run, block, 0, block.in_channels, sums);
+        }
+      });
     });
   });
   if (cut.parts == 1) return;
@@ -212,16 +239,18 @@ void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T
   const int64_t steps = Parts(cut.in_block, kChannels);
   ParallelFor(threads, cut.blocks * steps, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t i = begin; i < end; ++i) {
-        const winograd::FilterBlock block(s, cut, i / steps);
-        const int64_t c = i % steps * kChannels;
-        if (c >= block.in_channels) continue;
-        float* const sums = all_sums + i / steps * cut.parts * cut.sums_floats();
-        for (int64_t part = 1; part < cut.parts; ++part) {
-          winograd::AddSums(cut, c, kChannels, sums + part * cut.sums_floats(), sums);
+      winograd::WithForwardAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
+        for (int64_t i = begin; i < end; ++i) {
+          const winograd::FilterBlock block(s, cut, i / steps);
+          const int64_t c = i % steps * kChannels;
+          if (c >= block.in_channels) continue;
+          float* const sums = all_sums + i / steps * cut.parts * cut.sums_floats();
+          for (int64_t part = 1; part < cut.parts; ++part) {
+            winograd::AddSums(cut, c, kChannels, sums + part * cut.sums_floats(), sums);
+          }
+          winograd::WriteFilterGrads<isa(), decltype(axis)>(run, block, c, c + kChannels, sums);
         }
-        winograd::WriteFilterGrads<isa()>(run, block, c, c + kChannels, sums);
-      }
+      });
     });
   });
 }

@@ -1,7 +1,8 @@
-// Convolutions of 3 x 3 taps and stride 1 by Winograd's minimal filtering (Lavin and Gray 2015): four by four elements
+// Convolutions of 3 x 3 taps by Winograd's minimal filtering (Lavin and Gray 2015): with stride 1, four by four elements
 // of the result take 36 multiplications for each pair of channels instead of 144. A tile of six by six elements of the
 // data and the filter are transformed, multiplied element by element, which for all tiles and channels is 36 matrix
-// products, and the sums are transformed back.
+// products, and the sums are transformed back. With stride 2 it is four convolutions, of 2 x 2, 2 x 1, 1 x 2 and one
+// taps, each of its own quarter of the data, in 81 products instead of 144 (axes.h).
 //
 // Data is channels-last, weights are plain. Sums are float. The points of the transforms are 0, +-5/8, +-3/2 and
 // infinity, which lose fewer digits than the usual +-1 and +-2. Sums run in a fixed order, so bits do not depend on the
@@ -16,8 +17,15 @@
 
 namespace snug::core {
 
-// One convolution. Its gradient of the data is a convolution too, of dy with the filters turned round.
+enum class WinogradKind : uint8_t {
+  kPlain,         // stride 1. The gradient of its data is one, too, of dy with the filters turned round.
+  kInSteps,       // stride 2, with a pixel of padding before rows and columns
+  kBetweenSteps,  // the gradient of its data: the data here are dy
+};
+
+// One convolution.
 struct WinogradSizes {
+  WinogradKind kind = WinogradKind::kPlain;
   int64_t batch = 0;
   int64_t in_height = 0, in_width = 0, in_channels = 0;
   int64_t out_height = 0, out_width = 0, out_channels = 0;
@@ -38,8 +46,8 @@ struct WinogradFilters {
 };
 
 // Transformed filters as a layout of weights [out_channels, in_channels, 3, 3], for a forward convolution: they take
-// four times the bytes.
-Layout WinogradLayout(int64_t out_channels, int64_t in_channels);
+// four times the bytes, in steps nine times.
+Layout WinogradLayout(WinogradKind kind, int64_t out_channels, int64_t in_channels);
 bool IsWinograd(const Layout& layout);
 
 // These are instantiated for float and BFloat16. `bias` may be null.
@@ -49,7 +57,7 @@ void WinogradConv(int threads, const WinogradSizes& sizes, const T* x, const Win
 int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& sizes, bool transformed);
 int64_t WinogradMomentsBytes(const WinogradSizes& sizes);
 
-// Sets dw [out_channels, in_channels, 3, 3].
+// Sets dw [out_channels, in_channels, 3, 3], for the kinds that are forward convolutions.
 template <class T>
 void WinogradGradWeight(int threads, const WinogradSizes& sizes, const T* x, const T* dy, T* dw, void* workspace);
 int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& sizes);

@@ -1,0 +1,208 @@
+// How Winograd's filtering goes along one axis (winograd.h), for each kind of convolution. A tile has data, which are
+// transformed into values at points; products with what filters are transformed into; sums, to which products are
+// added; and results. What is said of an axis holds for rows and for columns, so a tile has the square of each number.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/kernels/conv/winograd/transforms.h"
+#include "ops/kernels/conv/winograd/winograd.h"
+#include "ops/kit/isa.h"
+
+namespace snug::core {
+namespace winograd {
+
+// Where a tile's data or results lie: pixels first, first + step, ...
+struct Places {
+  int64_t first, step;
+
+  SNUG_INLINE int64_t at(int64_t i) const { return first + i * step; }
+};
+
+// Sets or adds to the one of four vectors that is `i` without an array whose index is not known.
+template <class V>
+SNUG_INLINE void AddTo(int64_t i, const V& more, V* to) {
+  for (int64_t l = 0; l < kOut; ++l) {
+    if (l == i) to[l] += more;
+  }
+}
+template <class V>
+SNUG_INLINE V Chosen(int64_t i, const V* from) {
+  return i == 0 ? from[0] : i == 1 ? from[1] : i == 2 ? from[2] : from[3];
+}
+
+// Stride 1: three taps, so six points.
+struct PlainAxis {
+  static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6, kResults = 4;
+  static constexpr int64_t kNewData = 4;  // that the tile before does not have
+  static constexpr bool kActivates = true;
+
+  static constexpr int64_t PointOf(int64_t product) { return product; }
+  static constexpr int64_t SumOf(int64_t product) { return product; }
+  // Which point it is, where every tile has infinity as it has 0.
+  static constexpr int64_t NumberOf(int64_t product) { return product == kFinite ? 0 : product; }
+  static constexpr int64_t NumberOfPoint(int64_t point) { return NumberOf(point); }
+  static constexpr int64_t NumberOfSum(int64_t sum) { return NumberOf(sum); }
+
+  // Of the results, m along the axis at most: a tile in `place` begins with the 4 * place-th.
+  static int64_t Results(int64_t /*in*/, int64_t out) { return out; }
+  static Places DataOf(int64_t result, int64_t /*in*/, int64_t pad) { return {result - pad, 1}; }
+  static Places ResultsOf(int64_t result, int64_t /*in*/) { return {result, 1}; }
+  static constexpr int64_t DataCount(int64_t m) { return m + 2; }
+  static constexpr int64_t ResultCount(int64_t m) { return m; }
+
+  template <class V>
+  SNUG_INLINE static void Data(int64_t m, const V* d, V* v) {
+    TransformData(m, d, v);
+    v[kFinite] = TransformDataAtInfinity(m, d);
+  }
+  template <class V>
+  SNUG_INLINE static void Filter(const V& g0, const V& g1, const V& g2, V* v) {
+    TransformFilter(g0, g1, g2, v);
+    v[kFinite] = g2;
+  }
+  template <class V>
+  SNUG_INLINE static void Result(int64_t m, const V* s, V* y) {
+    TransformSums(s, y);
+    AddTo(m - 1, s[kFinite], y);
+  }
+  template <class V>
+  SNUG_INLINE static void ResultGrad(int64_t m, const V* y, V* s) {
+    TransformSumsGrad(y, s);
+    s[kFinite] = Chosen(m - 1, y);
+  }
+  template <class V>
+  SNUG_INLINE static void FilterGrad(const V* v, V& g0, V& g1, V& g2) {
+    TransformFilterGrad(v, g0, g1, g2);
+    g2 += v[kFinite];
+  }
+};
+
+// Of the products at the five points of two taps, all but the first have one of the middle tap behind them.
+constexpr int64_t PointOfTwoTaps(int64_t product) { return (product + 1) / 2; }
+inline constexpr int64_t kProductsInSteps = 9;
+
+// The transformed filters of a convolution in steps of two, and of its gradient: the outer taps are a convolution of
+// two taps, the middle one is another, of its own data, with a first tap of zero. That has no product at the point 0.
+template <class V>
+SNUG_INLINE void FilterInSteps(const V& g0, const V& g1, const V& g2, V* v) {
+  V outer[kFinite], middle[kFinite];
+  TransformFilter(g0, g2, V{}, outer);
+  TransformFilter(V{}, g1, V{}, middle);
+  v[0] = outer[0];
+  for (int64_t i = 1; i < kFinite; ++i) {
+    v[2 * i - 1] = outer[i];
+    v[2 * i] = middle[i];
+  }
+}
+
+// Stride 2, one pixel of padding: the outer taps meet the data of a tile in even places, the middle one those in odd
+// places. The products of both at a point go into one sum.
+struct StepsAxis {
+  static constexpr int64_t kData = 9, kPoints = 9, kProducts = kProductsInSteps, kSums = 5, kResults = 4;
+  static constexpr int64_t kNewData = 8;
+  static constexpr bool kActivates = true;
+
+  static constexpr int64_t PointOf(int64_t product) { return product; }
+  static constexpr int64_t SumOf(int64_t product) { return PointOfTwoTaps(product); }
+  static constexpr int64_t NumberOf(int64_t product) { return PointOfTwoTaps(product); }
+  static constexpr int64_t NumberOfPoint(int64_t point) { return PointOfTwoTaps(point); }
+  static constexpr int64_t NumberOfSum(int64_t sum) { return sum; }
+
+  static int64_t Results(int64_t /*in*/, int64_t out) { return out; }
+  static Places DataOf(int64_t result, int64_t /*in*/, int64_t pad) { return {2 * result - pad, 1}; }
+  static Places ResultsOf(int64_t result, int64_t /*in*/) { return {result, 1}; }
+  static constexpr int64_t DataCount(int64_t m) { return 2 * m + 1; }
+  static constexpr int64_t ResultCount(int64_t m) { return m; }
+
+  template <class V>
+  SNUG_INLINE static void Data(int64_t m, const V* d, V* v) {
+    const V even[kFinite] = {d[0], d[2], d[4], d[6], d[8]}, odd[kFinite] = {V{}, d[1], d[3], d[5], d[7]};
+    V of_even[kFinite] = {}, of_odd[kFinite] = {};
+    TransformData(m, even, of_even);
+    TransformData(m, odd, of_odd);
+    v[0] = of_even[0];
+    for (int64_t i = 1; i < kFinite; ++i) {
+      v[2 * i - 1] = of_even[i];
+      v[2 * i] = of_odd[i];
+    }
+  }
+  template <class V>
+  SNUG_INLINE static void Filter(const V& g0, const V& g1, const V& g2, V* v) {
+    FilterInSteps(g0, g1, g2, v);
+  }
+  template <class V>
+  SNUG_INLINE static void Result(int64_t /*m*/, const V* s, V* y) {
+    TransformSums(s, y);
+  }
+  template <class V>
+  SNUG_INLINE static void ResultGrad(int64_t /*m*/, const V* y, V* s) {
+    TransformSumsGrad(y, s);
+  }
+  template <class V>
+  SNUG_INLINE static void FilterGrad(const V* v, V& g0, V& g1, V& g2) {
+    const V outer[kFinite] = {v[0], v[1], v[3], v[5], v[7]}, middle[kFinite] = {V{}, v[2], v[4], v[6], v[8]};
+    V none_a, none_b, none_c;
+    TransformFilterGrad(outer, g0, g2, none_a);
+    TransformFilterGrad(middle, none_b, g1, none_c);
+  }
+};
+
+// The gradient of its data, a convolution of dy: pixels that the outer taps met have two taps, those between have one,
+// and both have one transform of dy. A tile goes from the last pixels to the first: with a pixel of padding the last
+// one, or the one after it, is an outer tap's, where a tile has to begin.
+struct BetweenStepsAxis {
+  static constexpr int64_t kData = 5, kPoints = 5, kProducts = kProductsInSteps, kSums = kProducts, kResults = 8;
+  static constexpr int64_t kNewData = 4;
+  static constexpr bool kActivates = false;  // a gradient has no activation
+
+  static constexpr int64_t PointOf(int64_t product) { return PointOfTwoTaps(product); }
+  static constexpr int64_t SumOf(int64_t product) { return product; }
+  static constexpr int64_t NumberOf(int64_t product) { return PointOfTwoTaps(product); }
+  static constexpr int64_t NumberOfPoint(int64_t point) { return point; }
+  static constexpr int64_t NumberOfSum(int64_t sum) { return PointOfTwoTaps(sum); }
+
+  // Here a result is two pixels.
+  static int64_t Results(int64_t in, int64_t /*out*/) { return in; }
+  static Places DataOf(int64_t result, int64_t in, int64_t /*pad*/) { return {in - result, -1}; }
+  static Places ResultsOf(int64_t result, int64_t in) { return {2 * (in - result) - 1, -1}; }
+  static constexpr int64_t DataCount(int64_t m) { return m + 1; }
+  static constexpr int64_t ResultCount(int64_t m) { return 2 * m; }
+
+  template <class V>
+  SNUG_INLINE static void Data(int64_t m, const V* d, V* v) {
+    TransformData(m, d, v);
+  }
+  template <class V>
+  SNUG_INLINE static void Filter(const V& g0, const V& g1, const V& g2, V* v) {
+    FilterInSteps(g0, g1, g2, v);
+  }
+  template <class V>
+  SNUG_INLINE static void Result(int64_t /*m*/, const V* s, V* y) {
+    const V outer[kFinite] = {s[0], s[1], s[3], s[5], s[7]}, middle[kFinite] = {V{}, s[2], s[4], s[6], s[8]};
+    V of_outer[kOut], of_middle[kOut];
+    TransformSums(outer, of_outer);
+    TransformSums(middle, of_middle);
+    for (int64_t i = 0; i < kOut; ++i) {
+      y[2 * i] = of_outer[i];
+      y[2 * i + 1] = of_middle[i];
+    }
+  }
+};
+
+// Calls body(axis) for the axis of that kind.
+template <class Body>
+SNUG_INLINE void WithAxis(WinogradKind kind, const Body& body) {
+  switch (kind) {
+    case WinogradKind::kPlain:
+      return body(PlainAxis());
+    case WinogradKind::kInSteps:
+      return body(StepsAxis());
+    case WinogradKind::kBetweenSteps:
+      return body(BetweenStepsAxis());
+  }
+}
+
+}  // namespace winograd
+}  // namespace snug::core

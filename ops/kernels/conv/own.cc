@@ -51,6 +51,9 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
     return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
   }
 #endif
+  if (part == ConvPart::kGradWeight && IsStrided(g) && CurrentIsa() != Isa::kAvx512) {
+    return ByDesign("there the transforms of short vectors take as long as the products that they save");
+  }
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
   return WhyNotWinogradSizes(g);
 }

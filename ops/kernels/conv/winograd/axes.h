@@ -3,7 +3,6 @@
 // added; and results. What is said of an axis holds for rows and for columns, so a tile has the square of each number.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "ops/kernels/conv/winograd/transforms.h"
@@ -83,20 +82,6 @@ struct PlainAxis {
 constexpr int64_t PointOfTwoTaps(int64_t product) { return (product + 1) / 2; }
 inline constexpr int64_t kProductsInSteps = 9;
 
-// The transformed filters of a convolution in steps of two, and of its gradient: the outer taps are a convolution of
-// two taps, the middle one is another, of its own data, with a first tap of zero. That has no product at the point 0.
-template <class V>
-SNUG_INLINE void FilterInSteps(const V& g0, const V& g1, const V& g2, V* v) {
-  V outer[kFinite], middle[kFinite];
-  TransformFilter(g0, g2, V{}, outer);
-  TransformFilter(V{}, g1, V{}, middle);
-  v[0] = outer[0];
-  for (int64_t i = 1; i < kFinite; ++i) {
-    v[2 * i - 1] = outer[i];
-    v[2 * i] = middle[i];
-  }
-}
-
 // Stride 2, one pixel of padding: the outer taps meet the data of a tile in even places, the middle one those in odd
 // places. The products of both at a point go into one sum.
 struct StepsAxis {
@@ -128,9 +113,17 @@ struct StepsAxis {
       v[2 * i] = of_odd[i];
     }
   }
+  // The middle tap is the second of two, the first of which is zero: it has no product at the point 0.
   template <class V>
   SNUG_INLINE static void Filter(const V& g0, const V& g1, const V& g2, V* v) {
-    FilterInSteps(g0, g1, g2, v);
+    V outer[kFinite], middle[kFinite];
+    TransformFilter(g0, g2, V{}, outer);
+    TransformFilter(V{}, g1, V{}, middle);
+    v[0] = outer[0];
+    for (int64_t i = 1; i < kFinite; ++i) {
+      v[2 * i - 1] = outer[i];
+      v[2 * i] = middle[i];
+    }
   }
   template <class V>
   SNUG_INLINE static void Result(int64_t /*m*/, const V* s, V* y) {
@@ -149,9 +142,9 @@ struct StepsAxis {
   }
 };
 
-// The gradient of its data, a convolution of dy: pixels that the outer taps met have two taps, those between have one,
-// and both have one transform of dy. A tile goes from the last pixels to the first: with a pixel of padding the last
-// one, or the one after it, is an outer tap's, where a tile has to begin.
+// The gradient of its data, a convolution of dy with the same filters: pixels that the outer taps met have two taps,
+// those between have one, and both have one transform of dy. A tile goes from the last pixels to the first: with a
+// pixel of padding the last one, or the one after it, is an outer tap's, where a tile has to begin.
 struct BetweenStepsAxis {
   static constexpr int64_t kData = 5, kPoints = 5, kProducts = kProductsInSteps, kSums = kProducts, kResults = 8;
   static constexpr int64_t kNewData = 4;
@@ -173,10 +166,6 @@ struct BetweenStepsAxis {
   template <class V>
   SNUG_INLINE static void Data(int64_t m, const V* d, V* v) {
     TransformData(m, d, v);
-  }
-  template <class V>
-  SNUG_INLINE static void Filter(const V& g0, const V& g1, const V& g2, V* v) {
-    FilterInSteps(g0, g1, g2, v);
   }
   template <class V>
   SNUG_INLINE static void Result(int64_t /*m*/, const V* s, V* y) {

@@ -2,15 +2,93 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "ops/kernels/conv/winograd/axes.h"
+#include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/copy/own_format.h"
+#include "ops/kernels/copy/transpose.h"
+#include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
+#include "ops/kit/float_vectors.h"
+#include "ops/kit/isa.h"
 
 namespace snug::core {
 namespace winograd {
+namespace {
+
+// Reads the taps of a vector of output channels from `out` on and of `count` input channels from `c` on, at most as
+// many: taps[input channel][tap][output channel].
+template <Isa kIsa, class T>
+SNUG_INLINE void ReadTaps(const WinogradFilters<T>& filters, int64_t out, int64_t c, int64_t count, float* taps) {
+  constexpr int64_t kLanes = kLanesOf<kIsa>;
+  const T* from = filters.data + out * filters.out_stride + c * filters.in_stride;
+  if (filters.in_stride == kTaps)
+    return TransposeRows<kLanes, kLanes>(count * kTaps, from, filters.out_stride, taps, kLanes);
+  constexpr int64_t kSide = std::min<int64_t>(kLanes, 8);  // a filter has more taps than that
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t l = 0; l < kLanes; l += kSide) {
+      TransposeRows<kSide, kSide>(kTaps, from + i * filters.in_stride + l * filters.out_stride, filters.out_stride,
+                                  taps + i * kTaps * kLanes + l, kLanes);
+    }
+  }
+}
+
+// Does what TransformFilters does.
+template <Isa kIsa, class Axis, class T>
+SNUG_INLINE void TransformFiltersAlong(const WinogradSizes& s, const WinogradFilters<T>& filters, int64_t out,
+                                       const Channels& channels, float* panels, int64_t rows, int64_t product_stride) {
+  using Vector = VectorOf<kIsa>;
+  constexpr int64_t kLanes = kLanesOf<kIsa>;
+  constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
+  constexpr int64_t kProducts = Axis::kProducts;
+  static_assert(kWinogradChannels % kLanes == 0, "a vector's output channels are all there, or none is");
+  for (int64_t o = 0; o < kOutBlock; o += kLanes) {
+    float* panel = panels + o / kColumns * kColumns * rows + o % kColumns;
+    for (int64_t first = 0; first < channels.count; first += kLanes) {
+      const int64_t count = std::min(kLanes, channels.count - first);
+      alignas(Vector) float taps[kLanes * kTaps * kLanes];
+      if (out + o < s.out_channels) {
+        ReadTaps<kIsa>(filters, out + o, channels.first + first, count, taps);
+      } else {
+        std::fill_n(taps, count * kTaps * kLanes, 0.0F);
+      }
+      for (int64_t c = 0; c < count; ++c) {
+        Vector lines[kTaps], across[3 * kProducts];
+        for (int64_t t = 0; t < kTaps; ++t) {
+          LoadFloats(taps + (c * kTaps + (filters.reversed ? kTaps - 1 - t : t)) * kLanes, lines[t]);
+        }
+        for (int64_t i = 0; i < 3; ++i) {
+          Axis::Filter(lines[i * 3], lines[i * 3 + 1], lines[i * 3 + 2], across + i * kProducts);
+        }
+        for (int64_t j = 0; j < kProducts; ++j) {
+          Vector down[kProducts];
+          Axis::Filter(across[j], across[kProducts + j], across[2 * kProducts + j], down);
+          for (int64_t i = 0; i < kProducts; ++i) {
+            StoreFloats(down[i], panel + (i * kProducts + j) * product_stride + (first + c) * kColumns);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void TransformFilters(const WinogradSizes& s, const WinogradFilters<T>& filters, int64_t out, const Channels& channels,
+                      float* panels, int64_t rows, int64_t product_stride) {
+  WithIsa([&](auto isa) SNUG_LAMBDA {
+    if (s.kind == WinogradKind::kPlain) {
+      TransformFiltersAlong<isa(), PlainAxis>(s, filters, out, channels, panels, rows, product_stride);
+    } else {  // those of both directions are the same
+      TransformFiltersAlong<isa(), StepsAxis>(s, filters, out, channels, panels, rows, product_stride);
+    }
+  });
+}
 
 template <class T>
 void TransformAllFilters(int threads, const WinogradSizes& s, const WinogradFilters<T>& filters, float* panels) {
@@ -18,21 +96,19 @@ void TransformAllFilters(int threads, const WinogradSizes& s, const WinogradFilt
   constexpr int64_t kChannels = kWinogradChannels;
   const int64_t parts = Parts(s.in_channels, kChannels);
   ParallelFor(threads, tiling.out_blocks * parts, 1, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      WithAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
-        for (int64_t unit = begin; unit < end; ++unit) {
-          const int64_t block = unit / parts;
-          const int64_t c = unit % parts * kChannels;
-          TransformFilters<isa(), decltype(axis)>(
-              s, filters, block * kOutBlock, {c, std::min(kChannels, s.in_channels - c)},
-              panels + block * tiling.filter_floats() + c * GemmTile<isa(), float>::kColumns, s.in_channels,
-              tiling.filter_point);
-        }
-      });
-    });
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t block = unit / parts, c = unit % parts * kChannels;
+      TransformFilters(s, filters, block * kOutBlock, {c, std::min(kChannels, s.in_channels - c)},
+                       panels + block * tiling.filter_floats() + c * PanelColumns(), s.in_channels,
+                       tiling.filter_point);
+    }
   });
 }
 
+template void TransformFilters(const WinogradSizes&, const WinogradFilters<float>&, int64_t, const Channels&, float*,
+                               int64_t, int64_t);
+template void TransformFilters(const WinogradSizes&, const WinogradFilters<BFloat16>&, int64_t, const Channels&, float*,
+                               int64_t, int64_t);
 template void TransformAllFilters(int, const WinogradSizes&, const WinogradFilters<float>&, float*);
 template void TransformAllFilters(int, const WinogradSizes&, const WinogradFilters<BFloat16>&, float*);
 

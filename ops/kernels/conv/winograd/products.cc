@@ -183,4 +183,10 @@ void MultiplyPoints(const PointProducts& products) {
   }
 }
 
+int64_t PanelColumns() {
+  int64_t columns = 0;
+  WithIsa([&](auto isa) SNUG_LAMBDA { columns = GemmTile<isa(), float>::kColumns; });
+  return columns;
+}
+
 }  // namespace snug::core::winograd

@@ -53,4 +53,7 @@ struct PointProducts {
 };
 void MultiplyPoints(const PointProducts& products);
 
+// How many columns a panel has on this machine.
+int64_t PanelColumns();
+
 }  // namespace snug::core::winograd

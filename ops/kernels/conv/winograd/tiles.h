@@ -1,5 +1,4 @@
-// What the convolution and the gradient of its filters share (winograd.h): tiles and blocks of output channels, and the
-// transform of the data.
+// Tiles of Winograd's filtering (winograd.h), blocks of them and of output channels, and their products.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +9,6 @@
 #include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/matmul/gemm_tile.h"
-#include "ops/kernels/matmul/parts.h"
-#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core {
@@ -35,9 +32,9 @@ struct Tiling {
   // The transformed filters of one block of output channels.
   int64_t filter_floats() const { return products * filter_point; }
 
-  int64_t points, products, sums;       // of a tile
-  int64_t height, width;                // in results, of which a tile has kOut by kOut
-  int64_t rows, columns, tiles;         // of tiles: in an image, and in all
+  int64_t points, products, sums;  // of a tile
+  int64_t height, width;           // in results, of which a tile has kOut by kOut
+  int64_t rows, columns, tiles;    // of tiles: in an image, and in all
   int64_t out_blocks;
   int64_t filter_point;
 };
@@ -117,52 +114,6 @@ SNUG_INLINE TilePixels ResultPixels(const WinogradSizes& s, const TileAt& at) {
           s.out_height,
           s.out_width,
           s.out_channels};
-}
-
-// Transforms the data of one tile, some of its channels: data[point * point_stride + channel]. Of the tile `next` those
-// columns are asked for on the way that a tile to the left of it does not have. They may lie outside x, which does no
-// harm. `kWhole`: the tile is.
-template <Isa kIsa, class Axis, bool kWhole, class T>
-SNUG_INLINE void TransformTileOf(const WinogradSizes& s, const TileAt& at, const TileAt& next, const Channels& channels,
-                                 const T* x, float* data, int64_t point_stride) {
-  using Vector = VectorOf<kIsa>;
-  constexpr int64_t kData = Axis::kData, kPoints = Axis::kPoints;
-  const int64_t height = kWhole ? kOut : at.height, width = kWhole ? kOut : at.width;
-  const int64_t lines = kWhole ? kData : Axis::DataCount(height);
-  const TilePixels pixels = DataPixels<Axis>(s, at), coming = DataPixels<Axis>(s, next);
-  const bool inside = pixels.HasRow(0) && pixels.HasRow(kData - 1) && pixels.HasColumn(0) && pixels.HasColumn(kData - 1);
-  for (int64_t c = 0; c < channels.count; c += kLanesOf<kIsa>) {
-    Vector across[kData * kPoints];
-    for (int64_t i = 0; i < lines; ++i) {
-      for (int64_t j = kData - Axis::kNewData; j < kData; ++j) {
-        __builtin_prefetch(x + coming.At(i, j) + channels.first + c, 0, 3);
-      }
-      Vector line[kData];
-      for (int64_t j = 0; j < kData; ++j) {
-        line[j] = Vector{};
-        if (inside || (pixels.HasRow(i) && pixels.HasColumn(j))) {
-          LoadFloats(x + pixels.At(i, j) + channels.first + c, line[j]);
-        }
-      }
-      Axis::Data(width, line, across + i * kPoints);
-    }
-    for (int64_t j = 0; j < kPoints; ++j) {
-      if (!kWhole && !HasPoint(width, Axis::NumberOfPoint(j))) continue;
-      Vector column[kData] = {}, down[kPoints] = {};  // edges leave out some
-      for (int64_t i = 0; i < lines; ++i) column[i] = across[i * kPoints + j];
-      Axis::Data(height, column, down);
-      for (int64_t i = 0; i < kPoints; ++i) {
-        if (!kWhole && !HasPoint(height, Axis::NumberOfPoint(i))) continue;
-        StoreFloats(down[i], data + (i * kPoints + j) * point_stride + c);
-      }
-    }
-  }
-}
-template <Isa kIsa, class Axis, class T>
-SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const TileAt& next, const Channels& channels,
-                               const T* x, float* data, int64_t point_stride) {
-  if (at.whole()) return TransformTileOf<kIsa, Axis, true>(s, at, next, channels, x, data, point_stride);
-  TransformTileOf<kIsa, Axis, false>(s, at, next, channels, x, data, point_stride);
 }
 
 }  // namespace winograd

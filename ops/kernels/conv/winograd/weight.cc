@@ -6,10 +6,15 @@
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "engine/base/workers.h"
+#include "ops/kernels/conv/winograd/data.h"
 #include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/tiles.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/copy/transpose.h"
+#include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/parts.h"
+#include "ops/kit/float_vectors.h"
+#include "ops/kit/isa.h"
 
 namespace snug::core {
 namespace winograd {
@@ -121,10 +126,9 @@ SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block,
   for (int64_t first = begin; first < end; first += GradWeightCut::kTilesHeld) {
     const int64_t count = std::min(GradWeightCut::kTilesHeld, end - first);
     const TileBlock tiles(cut, first, count);
+    TransformTiles(run.s, cut, tiles, 0, count, {block.in, block.in_channels}, run.x, data, cut.data_point);
     for (int64_t t = 0; t < count; ++t) {
       const TileAt at(cut, tiles[t]), next(cut, tiles[std::min(t + 1, count - 1)]);
-      TransformTile<kIsa, Axis>(run.s, at, next, {block.in, block.in_channels}, run.x, data + t * block.in_channels,
-                                cut.data_point);
       TransformTileGrad<kIsa, Axis>(run.s, at, next, block.out, run.dy, grads + t * GemmTile<kIsa, float>::kColumns,
                                     count, cut.grad_point);
     }

@@ -5,7 +5,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "engine/base/workers.h"
-#include "ops/kernels/conv/winograd/axes.h"
+#include "ops/kernels/conv/winograd/data.h"
 #include "ops/kernels/conv/winograd/filters.h"
 #include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/results.h"
@@ -25,10 +25,10 @@ constexpr int64_t kHeldTiles = 96;
 constexpr int64_t kTileStep = 8;
 // Where tiles are few, filters are read few times, and what a worker has beside data that are held stays in its
 // second-level cache: the filters of some input channels, a slab, and the sums of a group of tiles. Filters are
-// transformed anew for each group, so it has no fewer than some, and that pays for two groups at most.
+// transformed anew for each group, so it has no fewer than some, and that pays for a few groups.
 constexpr int64_t kSlabFloats = 3 << 15;
 constexpr int64_t kGroupFloats = 21 << 13;
-constexpr int64_t kLeastGroup = 16, kMostGroups = 2;
+constexpr int64_t kLeastGroup = 16, kMostGroups = 3;
 
 // Either the transformed filters are few and all held, and each worker transforms the tiles of one block after the
 // other; or the transformed data of many tiles are held, and workers multiply groups of them with the filters of blocks
@@ -55,9 +55,9 @@ struct ConvCut : Tiling {
   // For filters that are transformed here.
   int64_t panel_floats(int threads) const {
     if (filters_given) return 0;
-    return filters_held ? out_blocks * filter_floats() : threads * slab_floats();
+    return filters_held ? out_blocks * filter_floats() : threads * own_filter_floats();
   }
-  int64_t slab_floats() const { return products * slab_point; }
+  int64_t own_filter_floats() const { return products * slab_point; }
 
   bool filters_given;
   bool filters_held;
@@ -80,8 +80,8 @@ struct ConvCut : Tiling {
   int64_t MostOfSlabs() const { return kGroupFloats / sums / kOutBlock / kTileStep * kTileStep; }
   int64_t MostOfGroup() const { return slabs ? MostOfSlabs() : std::min(MostOfSlabs(), kMostTilesOfHeld); }
   int64_t HeldTiles(int threads, int64_t in_channels) const {
-    const int64_t most = std::max(
-        {kHeldTiles, kHeldFloats / points / in_channels, Parts(threads, out_blocks) * MostOfGroup()});
+    const int64_t most =
+        std::max({kHeldTiles, kHeldFloats / points / in_channels, Parts(threads, out_blocks) * MostOfGroup()});
     return EqualPart(tiles, most / kTileStep * kTileStep, kTileStep);
   }
   // As many groups as threads have time for in any case.
@@ -141,11 +141,18 @@ struct BlockOfTiles {
   float* sums;
 };
 
-// Multiplies a block's data of some input channels with the filters of a block of output channels, whose panels have
-// `panel_rows`, and adds that to its sums or, of the first input channels, sets them.
+// Transformed filters of a block of output channels.
+struct FilterPanels {
+  const float* data;
+  int64_t rows;  // of a panel
+  int64_t point_stride;
+};
+
+// Multiplies a block's data of some input channels with their filters, and adds that to its sums or, of the first input
+// channels, sets them.
 template <class T>
 void MultiplyBlock(const ConvRun<T>& run, const BlockOfTiles& block, const Channels& channels, const float* data,
-                   const float* panels, int64_t panel_rows, int64_t panels_point) {
+                   const FilterPanels& filters) {
   MultiplyPoints({.list = run.products,
                   .tiles = block.tiles.of_products(),
                   .tiles_are_rows = true,
@@ -153,9 +160,9 @@ void MultiplyBlock(const ConvRun<T>& run, const BlockOfTiles& block, const Chann
                   .k = channels.count,
                   .a = {data + channels.first, run.s.in_channels, 1},
                   .a_point = run.cut.data_point,
-                  .panels = panels,
-                  .panel_rows = panel_rows,
-                  .panels_point = panels_point,
+                  .panels = filters.data,
+                  .panel_rows = filters.rows,
+                  .panels_point = filters.point_stride,
                   .panels_from_memory = run.cut.filters_given,
                   .c = block.sums,
                   .c_point = run.cut.sums_point,
@@ -163,50 +170,35 @@ void MultiplyBlock(const ConvRun<T>& run, const BlockOfTiles& block, const Chann
 }
 
 // Writes the results of a block for one block of output channels, and measures them if that is asked for.
-template <Isa kIsa, class Axis, class T>
-SNUG_INLINE void WriteBlock(const ConvRun<T>& run, const BlockOfTiles& from, int64_t block) {
+template <class T>
+void WriteBlock(const ConvRun<T>& run, const BlockOfTiles& from, int64_t block) {
   const WinogradSizes& s = run.s;
-  const int64_t count = from.tiles.count();
-  const int64_t out = block * kOutBlock;
-  WithActivationOf<Axis>(run.activation, [&](const auto& function) SNUG_LAMBDA {
-    for (int64_t t = 0; t < count; ++t) {
-      WriteTile<kIsa, Axis>(s, TileAt(run.cut, from.tiles[t]), TileAt(run.cut, from.tiles[std::min(t + 1, count - 1)]),
-                            out, from.sums + t * kOutBlock, run.cut.sums_point, run.bias, function, run.y);
+  const int64_t out = block * kOutBlock, count = from.tiles.count();
+  WriteTiles(s, run.cut, from.tiles, out, from.sums, run.cut.sums_point, run.bias, run.activation, run.y);
+  if (!run.moments.asked()) return;
+  WithIsa([&](auto isa) SNUG_LAMBDA {
+    for (int64_t t = 0; t < count; t += kMeasuredTiles) {
+      const Pixels<T> pixels(s, run.cut, from.first + t, std::min(kMeasuredTiles, count - t), run.y + out);
+      run.moments.template Measure<isa()>((from.first + t) / kMeasuredTiles, out,
+                                          std::min(kOutBlock, s.out_channels - out), pixels.count,
+                                          [&](int64_t i) SNUG_LAMBDA { return pixels.places[i]; });
     }
   });
-  for (int64_t t = 0; run.moments.asked() && t < count; t += kMeasuredTiles) {
-    const Pixels<T> pixels(s, run.cut, from.first + t, std::min(kMeasuredTiles, count - t), run.y + out);
-    run.moments.template Measure<kIsa>((from.first + t) / kMeasuredTiles, out, std::min(kOutBlock, s.out_channels - out),
-                                       pixels.count, [&](int64_t i) SNUG_LAMBDA { return pixels.places[i]; });
-  }
-}
-
-// Transforms the data of the tiles [begin, end) of a block.
-template <Isa kIsa, class Axis, class T>
-SNUG_INLINE void TransformTilesOf(const ConvRun<T>& run, const TileBlock& block, int64_t begin, int64_t end,
-                                  float* data) {
-  for (int64_t t = begin; t < end; ++t) {
-    TransformTile<kIsa, Axis>(run.s, TileAt(run.cut, block[t]), TileAt(run.cut, block[std::min(t + 1, end - 1)]),
-                              {0, run.s.in_channels}, run.x, data + t * run.s.in_channels, run.cut.data_point);
-  }
 }
 
 // Transforms the data of the tiles that are held from `first` on, on several threads.
 template <class T>
 void TransformHeldTiles(int threads, const ConvRun<T>& run, int64_t first, int64_t held, float* data) {
   const ConvCut& cut = run.cut;
+  const int64_t channels = run.s.in_channels;
   const int64_t pieces = Parts(cut.tile_block, kTileStep);  // of a block
   ParallelFor(threads, Parts(held, cut.tile_block) * pieces, 1, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      WithAxis(run.s.kind, [&](auto axis) SNUG_LAMBDA {
-        for (int64_t unit = begin; unit < end; ++unit) {
-          const int64_t tile = unit / pieces * cut.tile_block, from = unit % pieces * kTileStep;
-          const TileBlock block(cut, first + tile, std::min(cut.tile_block, held - tile));
-          TransformTilesOf<isa(), decltype(axis)>(run, block, from, std::min(block.count(), from + kTileStep),
-                                                  data + tile * run.s.in_channels);
-        }
-      });
-    });
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t tile = unit / pieces * cut.tile_block, from = unit % pieces * kTileStep;
+      const TileBlock block(cut, first + tile, std::min(cut.tile_block, held - tile));
+      TransformTiles(run.s, cut, block, from, std::min(block.count(), from + kTileStep), {0, channels}, run.x,
+                     data + tile * channels, cut.data_point);
+    }
   });
 }
 
@@ -214,82 +206,74 @@ void TransformHeldTiles(int threads, const ConvRun<T>& run, int64_t first, int64
 template <class T>
 void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const float* panels, float* sums) {
   const ConvCut& cut = run.cut;
-  const int64_t channels = run.s.in_channels;
+  const Channels channels = {0, run.s.in_channels};
   ForEachWorker(threads, Parts(cut.tiles, cut.data_tiles), [&](int64_t worker, int64_t begin, int64_t end) {
     float* const own_data = data + worker * cut.data_floats();
     float* const own_sums = sums + worker * cut.sums_floats();
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      WithAxis(run.s.kind, [&](auto axis) SNUG_LAMBDA {
-        using Axis = decltype(axis);
-        for (int64_t tile = begin * cut.data_tiles; tile < std::min(cut.tiles, end * cut.data_tiles);
-             tile += cut.data_tiles) {
-          const TileBlock tiles(cut, tile, std::min(cut.data_tiles, cut.tiles - tile));
-          TransformTilesOf<isa(), Axis>(run, tiles, 0, tiles.count(), own_data);
-          for (int64_t block = 0; block < cut.out_blocks; ++block) {
-            const BlockOfTiles all = {tiles, tile, own_sums};
-            MultiplyBlock(run, all, {0, channels}, own_data, panels + block * cut.filter_floats(), channels,
-                          cut.filter_point);
-            WriteBlock<isa(), Axis>(run, all, block);
-          }
-        }
-      });
-    });
+    for (int64_t tile = begin * cut.data_tiles; tile < std::min(cut.tiles, end * cut.data_tiles);
+         tile += cut.data_tiles) {
+      const TileBlock tiles(cut, tile, std::min(cut.data_tiles, cut.tiles - tile));
+      TransformTiles(run.s, cut, tiles, 0, tiles.count(), channels, run.x, own_data, cut.data_point);
+      const BlockOfTiles all = {tiles, tile, own_sums};
+      for (int64_t block = 0; block < cut.out_blocks; ++block) {
+        MultiplyBlock(run, all, channels, own_data,
+                      {panels + block * cut.filter_floats(), channels.count, cut.filter_point});
+        WriteBlock(run, all, block);
+      }
+    }
   });
 }
 
 // The results of a group of tiles, [begin, end) of those that are held from `first` on, for a block of output channels.
-template <Isa kIsa, class Axis, class T>
-SNUG_INLINE void ConvGroup(const ConvRun<T>& run, int64_t first, int64_t begin, int64_t end, int64_t block,
-                           const float* data, float* slab, float* sums) {
+// `filters` are those of all input channels, or memory for a slab of them.
+template <class T>
+void ConvGroup(const ConvRun<T>& run, int64_t first, int64_t begin, int64_t end, int64_t block, const float* data,
+               const FilterPanels& filters, float* slab, float* sums) {
   const WinogradSizes& s = run.s;
   const ConvCut& cut = run.cut;
-  const auto for_each_block = [&](const auto& body) SNUG_LAMBDA {
+  const auto for_each_block = [&](const auto& body) {
     for (int64_t tile = begin; tile < end; tile += cut.tile_block) {
       const TileBlock tiles(cut, first + tile, std::min(cut.tile_block, end - tile));
-      body(BlockOfTiles{tiles, first + tile, sums + (tile - begin) * kOutBlock}, tile);
+      body(BlockOfTiles{tiles, first + tile, sums + (tile - begin) * kOutBlock}, data + tile * s.in_channels);
     }
   };
   for (int64_t c = 0; c < s.in_channels; c += cut.slab) {
     const Channels channels = {c, std::min(cut.slab, s.in_channels - c)};
-    if (cut.slabs && !cut.filters_given) {
-      TransformFilters<kIsa, Axis>(s, run.filters, block * kOutBlock, channels, slab, channels.count, cut.slab_point);
+    FilterPanels panels = {filters.data + c * PanelColumns(), filters.rows, filters.point_stride};
+    if (slab != nullptr) {
+      TransformFilters(s, run.filters, block * kOutBlock, channels, slab, channels.count, cut.slab_point);
+      panels = {slab, channels.count, cut.slab_point};
     }
-    constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
-    const float* const given = run.filters.transformed + block * cut.filter_floats() + c * kColumns;
-    for_each_block([&](const BlockOfTiles& tiles, int64_t tile) SNUG_LAMBDA {
-      MultiplyBlock(run, tiles, channels, data + tile * s.in_channels, cut.filters_given ? given : slab,
-                    cut.filters_given ? s.in_channels : channels.count,
-                    cut.filters_given ? cut.filter_point : cut.slab_point);
-    });
+    for_each_block(
+        [&](const BlockOfTiles& tiles, const float* from) { MultiplyBlock(run, tiles, channels, from, panels); });
   }
-  for_each_block([&](const BlockOfTiles& tiles, int64_t /*tile*/) SNUG_LAMBDA {
-    WriteBlock<kIsa, Axis>(run, tiles, block);
-  });
+  for_each_block([&](const BlockOfTiles& tiles, const float* /*from*/) { WriteBlock(run, tiles, block); });
 }
 
+// `own`: memory for filters of each worker, a slab's or a block's.
 template <class T>
-void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, float* slabs, float* sums) {
+void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, float* own, float* sums) {
+  const WinogradSizes& s = run.s;
   const ConvCut& cut = run.cut;
   for (int64_t first = 0; first < cut.tiles; first += cut.data_tiles) {
     const int64_t held = std::min(cut.data_tiles, cut.tiles - first);
     TransformHeldTiles(threads, run, first, held, data);
     const int64_t groups = Parts(held, cut.group);
     ForEachWorker(threads, cut.out_blocks * groups, [&](int64_t worker, int64_t begin, int64_t end) {
-      WithIsa([&](auto isa) SNUG_LAMBDA {
-        WithAxis(run.s.kind, [&](auto axis) SNUG_LAMBDA {
-          using Axis = decltype(axis);
-          float* const slab = cut.filters_given ? nullptr : slabs + worker * cut.slab_floats();
-          for (int64_t task = begin; task < end; ++task) {
-            const int64_t block = task / groups, tile = task % groups * cut.group;
-            if (!cut.slabs && !cut.filters_given && (task == begin || tile == 0)) {
-              TransformFilters<isa(), Axis>(run.s, run.filters, block * kOutBlock, {0, cut.slab}, slab, cut.slab,
-                                            cut.slab_point);
-            }
-            ConvGroup<isa(), Axis>(run, first, tile, std::min(held, tile + cut.group), block, data, slab,
-                                   sums + worker * cut.sums_floats());
-          }
-        });
-      });
+      float* const own_filters = own + worker * cut.own_filter_floats();
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t block = task / groups, tile = task % groups * cut.group;
+        FilterPanels filters = {own_filters, s.in_channels, cut.slab_point};
+        if (cut.filters_given) {
+          filters = {run.filters.transformed + block * cut.filter_floats(), s.in_channels, cut.filter_point};
+        } else if (!cut.slabs && (task == begin || tile == 0)) {
+          TransformFilters(s, run.filters, block * kOutBlock, {0, s.in_channels}, own_filters, s.in_channels,
+                           cut.slab_point);
+        }
+        const bool in_slabs = cut.slabs && !cut.filters_given;
+        ConvGroup(run, first, tile, std::min(held, tile + cut.group), block, data, filters,
+                  in_slabs ? own_filters : nullptr, sums + worker * cut.sums_floats());
+      }
     });
   }
 }

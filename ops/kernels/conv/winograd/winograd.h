@@ -1,8 +1,8 @@
-// Convolutions of 3 x 3 taps by Winograd's minimal filtering (Lavin and Gray 2015): with stride 1, four by four elements
-// of the result take 36 multiplications for each pair of channels instead of 144. A tile of six by six elements of the
-// data and the filter are transformed, multiplied element by element, which for all tiles and channels is 36 matrix
-// products, and the sums are transformed back. With stride 2 it is four convolutions, of 2 x 2, 2 x 1, 1 x 2 and one
-// taps, each of its own quarter of the data, in 81 products instead of 144 (axes.h).
+// Convolutions of 3 x 3 taps by Winograd's minimal filtering (Lavin and Gray 2015): with stride 1, four by four
+// elements of the result take 36 multiplications for each pair of channels instead of 144. A tile of six by six
+// elements of the data and the filter are transformed, multiplied element by element, which for all tiles and channels
+// is 36 matrix products, and the sums are transformed back. With stride 2 it is four convolutions, of 2 x 2, 2 x 1, 1 x
+// 2 and one taps, each of its own quarter of the data, in 81 products instead of 144 (axes.h).
 //
 // Data is channels-last, weights are plain. Sums are float. The points of the transforms are 0, +-5/8, +-3/2 and
 // infinity, which lose fewer digits than the usual +-1 and +-2. Sums run in a fixed order, so bits do not depend on the

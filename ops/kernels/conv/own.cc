@@ -26,8 +26,8 @@ constexpr int64_t kLeastChannels = 64;
 
 // Whether it goes in steps of two pixels along both axes, with one of padding before them.
 bool InWinogradSteps(const ConvGeometry& g) {
-  return g.stride[0] == 2 && g.stride[1] == 2 && g.pad_begin[0] == 1 && g.pad_begin[1] == 1 && g.out[0] == (g.in[0] + 1) / 2 &&
-         g.out[1] == (g.in[1] + 1) / 2;
+  return g.stride[0] == 2 && g.stride[1] == 2 && g.pad_begin[0] == 1 && g.pad_begin[1] == 1 &&
+         g.out[0] == (g.in[0] + 1) / 2 && g.out[1] == (g.in[1] + 1) / 2;
 }
 
 WhyNot WhyNotWinogradSizes(const ConvGeometry& g) {

@@ -68,7 +68,7 @@ std::vector<LibraryCall> Attention(const NodeTypes& types, bool gradient) {
 // What a node asks of the library; empty: it is one of the others.
 std::vector<LibraryCall> CallsOf(const std::string& op, const NodeTypes& types) {
   if (op == "conv" || op == "conv_fused" || op == "conv_statistics") return {Conv(Kind::kConvForward, types)};
-  if (op == "conv_grad_input") return {Conv(Kind::kConvBackwardData, types)};
+  if (op == "conv_grad_input" || op == "conv_grad_input_sums") return {Conv(Kind::kConvBackwardData, types)};
   if (op == "conv_grad_weight") return {Conv(Kind::kConvBackwardWeights, types)};
   if (op == "dense" || op == "dense_fused") {
     const Shape& w = types.input(1).shape;

@@ -189,7 +189,10 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   SNUG_RETURN_IF_ERROR(run_asked(options.gradients_from_outputs, "gradients-from-outputs", OutputPasses(), 59));
   SNUG_RETURN_IF_ERROR(run_asked(options.half_byte_indices, "half-byte-indices", IndexPasses(), 59));
   if (options.training && options.device.kind == Device::Kind::kCpu && !options.plain_kernels) {
-    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastProcessorPasses(), 60, options));
+    CompileOptions passes = options;
+    // Products of pieces save more than a sweep, and are made as a whole.
+    if (options.split_products) passes.disabled_passes.insert("sum_in_convolution");
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastProcessorPasses(), 60, passes));
   }
   if (options.update_as_made) SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, PassesAsMade(), 60, options));
   compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding

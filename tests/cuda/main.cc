@@ -116,7 +116,8 @@ TEST(CudaKernels, EveryOpHasOne) {
     if (op->name == "depthwise_block" || op->name == "conv_add") continue;
     // Their passes, too, are for the processor.
     if (absl::StartsWith(op->name, "batch_norm_silu") || absl::StartsWith(op->name, "max_pool_half_bytes")) continue;
-    if (op->name == "conv_statistics") continue;
+    if (op->name == "conv_statistics" || op->name == "conv_grad_input_sums") continue;
+    if (op->name == "batch_norm_grad_input") continue;
     if (op->name == "dense_grad_input_gelu") continue;  // of large products (passes/fuse_slopes.cc)
     // The passes that make these are for the processor.
     const bool as_made = absl::StartsWith(op->name, "dense_") || absl::StartsWith(op->name, "embedding_");

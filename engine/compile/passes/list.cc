@@ -8,7 +8,7 @@ PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells
     FuseSlopes, GateFromOutput, GradientsFromOutputs, HalfByteIndices, HoistLoopInputs, JoinDepthwise, ListRowsOfSums,
     JoinSlices, LossInBlocks, LossWithGradient, MeasureInConvolution, MergeCommonSubexpressions, NarrowGradients,
     PackAttention, PadClasses, PoolAfterMask, RecomputeSweeps, RemoveDeadCode, SequenceSums, StackWeightGradients,
-    SumBiasGradient, UpdateAsMade, UpdateAsMadeExactly;
+    SumBiasGradient, SumInConvolution, UpdateAsMade, UpdateAsMadeExactly;
 
 absl::Span<const Pass> LoopPasses() {
   static constexpr Pass kPasses[] = {
@@ -126,6 +126,8 @@ absl::Span<const Pass> LastProcessorPasses() {
        UpdateAsMadeExactly},
       {"measure_in_convolution", "convolutions take the mean and variance of their results for the batch norm behind",
        MeasureInConvolution},
+      {"sum_in_convolution",
+       "the gradients of convolutions' data take the sums of the batch norm's gradient behind them", SumInConvolution},
   };
   return kPasses;
 }

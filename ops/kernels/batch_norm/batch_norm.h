@@ -85,6 +85,21 @@ struct BatchNormBackward {
   bool silu = false;
 };
 
+// dx of BatchNormBackward in training, where dy is what the activation let through, and its dweight and dbias are
+// there. It may lie on x or dy.
+template <class T>
+struct BatchNormGradInput {
+  const T* x;
+  const Float32Port<T>* weight = nullptr;
+  const Float32Port<T>* mean;
+  const Float32Port<T>* var;
+  const T* dy;
+  const Float32Port<T>* dweight;
+  const Float32Port<T>* dbias;
+  T* dx;
+  double epsilon;
+};
+
 // Says whether a gradient passes the activation. `v` is the activation's output or its input: both tell.
 template <class A>
 SNUG_HOST_DEVICE bool LetsThrough(Activation activation, A v) {
@@ -96,6 +111,8 @@ template <class T>
 void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward<T>& call);
 template <class T>
 void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackward<T>& call);
+template <class T>
+void BatchNormPlain(int threads, const ChannelView& view, const BatchNormGradInput<T>& call);
 
 // Returns the bytes of workspace that the fast kernels need.
 int64_t BatchNormWorkspace(const ChannelView& view);
@@ -103,6 +120,10 @@ template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormForward<T>& call, void* workspace);
 template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward<T>& call, void* workspace);
+// This one needs less.
+int64_t BatchNormGradInputWorkspace(const ChannelView& view);
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormGradInput<T>& call, void* workspace);
 
 // Checks that x has rank 2 or more, and that the ports [first, end) that are present have the shape [channels].
 absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end);

@@ -2,6 +2,7 @@
 // becomes in the second one.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -28,6 +29,16 @@ struct NumbersOf {
 };
 using Numbers = NumbersOf<float>;
 static_assert(sizeof(Numbers) == kPatterns * sizeof(float));
+
+// Returns the numbers that normalise a channel. They are the same bits forward and backward, because the backward pass
+// computes anew what the activation let through.
+template <class Call>
+Numbers Normalising(const Call& call, int64_t c, double mean, double var) {
+  const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
+  return {.mean = static_cast<float>(mean),
+          .scale = static_cast<float>(weight / std::sqrt(var + call.epsilon)),
+          .bias = call.bias != nullptr ? call.bias[c] : 0.0F};
+}
 
 template <class F, class T>
 SNUG_INLINE void Load(const T* from, F& to) {

@@ -24,15 +24,6 @@ void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double 
   call.batch_var[c] = static_cast<float>(var < 0 ? 0 : var);  // a NaN stays one
 }
 
-// Gives the same bits forward and backward, because the backward pass computes anew what the activation let through.
-template <class Call>
-Numbers Normalising(const Call& call, int64_t c, double mean, double var) {
-  const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
-  return {.mean = static_cast<float>(mean),
-          .scale = static_cast<float>(weight / std::sqrt(var + call.epsilon)),
-          .bias = call.bias != nullptr ? call.bias[c] : 0.0F};
-}
-
 template <class T>
 Numbers ForwardNumbers(const BatchNormForward<T>& call, int64_t c) {
   const bool of_batch = call.batch_mean != nullptr;
@@ -124,6 +115,17 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
   ForEachElementOfRows(threads, rows, patterns, element);
 }
 
+// Returns the numbers for dx where the sums are known.
+template <class T>
+Numbers GradInputNumbers(const BatchNormGradInput<T>& call, int64_t c, double n) {
+  const double inv_std = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+  const double scale = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std;
+  return {.mean = call.mean[c],
+          .scale = static_cast<float>(scale),
+          .offset = static_cast<float>(-scale * static_cast<double>(call.dbias[c]) / n),
+          .slope = static_cast<float>(-scale * inv_std * static_cast<double>(call.dweight[c]) / n)};
+}
+
 // Calls fn with the activation as a compile-time constant.
 template <class Fn>
 void DispatchActivation(Activation activation, Fn&& fn) {
@@ -195,9 +197,36 @@ void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward
   });
 }
 
+int64_t BatchNormGradInputWorkspace(const ChannelView& view) {
+  if (view.inner > 1) return 0;
+  return batch_norm::kPatterns * batch_norm::RowChunks(view).width * static_cast<int64_t>(sizeof(float));
+}
+
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormGradInput<T>& call, void* workspace) {
+  const double n = static_cast<double>(view.count());
+  const batch_norm::BackwardElement<Activation::kIdentity, T> element = {call.x, call.dy, call.dx};
+  if (view.inner > 1) {
+    ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        batch_norm::ForEachElementOfPlanes(view, c, batch_norm::GradInputNumbers(call, c, n), element);
+      }
+    });
+    return;
+  }
+  const batch_norm::RowChunks rows(view);
+  auto* const patterns = static_cast<float*>(workspace);
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    batch_norm::SetPatterns(rows, patterns, c, batch_norm::GradInputNumbers(call, c, n));
+  }
+  batch_norm::ForEachElementOfRows(threads, rows, patterns, element);
+}
+
 template void BatchNormFast(int, const ChannelView&, const BatchNormForward<float>&, void*);
 template void BatchNormFast(int, const ChannelView&, const BatchNormForward<BFloat16>&, void*);
 template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<float>&, void*);
 template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<BFloat16>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormGradInput<float>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormGradInput<BFloat16>&, void*);
 
 }  // namespace snug::core

@@ -119,12 +119,34 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
   });
 }
 
+template <class T>
+void BatchNormPlain(int threads, const ChannelView& view, const BatchNormGradInput<T>& call) {
+  using A = Accumulator<T>;
+  const double n = static_cast<double>(view.count());
+  ParallelFor(threads, view.channels, kGroup, [&](int64_t begin, int64_t end) {
+    double inv_std[kGroup], scale[kGroup];
+    for (int64_t c = begin; c < end; ++c) {
+      inv_std[c - begin] = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+      scale[c - begin] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std[c - begin];
+    }
+    ForEachInGroup(view, begin, end, [&](int64_t i, int64_t j) {
+      const int64_t c = begin + j;
+      const double normalised = (static_cast<double>(call.x[i]) - static_cast<double>(call.mean[c])) * inv_std[j];
+      const double of_all = static_cast<double>(call.dbias[c]) + normalised * static_cast<double>(call.dweight[c]);
+      call.dx[i] = static_cast<T>(static_cast<A>(scale[j] * (static_cast<double>(call.dy[i]) - of_all / n)));
+    });
+  });
+}
+
 template void BatchNormPlain(int, const ChannelView&, const BatchNormForward<float>&);
 template void BatchNormPlain(int, const ChannelView&, const BatchNormForward<double>&);
 template void BatchNormPlain(int, const ChannelView&, const BatchNormForward<BFloat16>&);
 template void BatchNormPlain(int, const ChannelView&, const BatchNormBackward<float>&);
 template void BatchNormPlain(int, const ChannelView&, const BatchNormBackward<double>&);
 template void BatchNormPlain(int, const ChannelView&, const BatchNormBackward<BFloat16>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormGradInput<float>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormGradInput<double>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormGradInput<BFloat16>&);
 
 absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(x, 2, kMaxRank));

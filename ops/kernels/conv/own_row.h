@@ -51,11 +51,13 @@ inline bool LeftToAnother(PrepareContext& c, absl::string_view own) {
   return true;
 }
 
-// What the kernels that measure their results leave in the workspace's first lines, in whole lines.
-inline int64_t MomentsBytes(const ConvNode& node, int64_t bytes) {
+inline int64_t WholeLines(int64_t bytes) {
   constexpr int64_t kLine = 64;
-  return node.measures ? Parts(bytes, kLine) * kLine : 0;
+  return Parts(bytes, kLine) * kLine;
 }
+
+// What the kernels that measure their results leave in the workspace's first lines, in whole lines.
+inline int64_t MomentsBytes(const ConvNode& node, int64_t bytes) { return node.measures ? WholeLines(bytes) : 0; }
 inline ColumnMoments MomentsOf(const KernelContext& k, const ConvNode& node) {
   if (!node.measures) return {};
   return {.mean = k.output<float>(1), .var = k.output<float>(2), .workspace = k.workspace<float>()};

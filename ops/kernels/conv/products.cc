@@ -33,10 +33,12 @@ WhyNot WhyNotInFloat([[maybe_unused]] const NodeTypes& types) {
 
 // ---- one product ----
 
-WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvNode& node) {
+  const ConvGeometry& g = node.geometry;
   if (WhyNot reason = WhyNotInFloat(types)) return reason;
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
   if (!IsProductOfPixels(g)) return ByDesign("it is for 1 x 1 taps without padding");
+  if (node.sums && IsStrided(g)) return ByDesign("it sums where all pixels have gradients");
   return std::nullopt;
 }
 
@@ -75,7 +77,7 @@ struct PreparedProduct {
 // long. Sums of pieces have nothing to begin at.
 bool IsSplit(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   const ProductSizes s = SizesOfProduct(part, node.geometry);
-  return part != ConvPart::kGradWeight && !node.adds && c.licence().split_products &&
+  return part != ConvPart::kGradWeight && !node.adds && !node.sums && c.licence().split_products &&
          c.types().output(0).dtype == DType::kFloat32 && MachineSplitsProducts() && SplittingPays(s.m, s.n, s.k);
 }
 
@@ -111,7 +113,7 @@ bool StepsPay() { return CurrentIsa() == Isa::kAvx512; }
 bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unused]] ConvPart part,
                           [[maybe_unused]] const ConvNode& node) {
 #if SNUG_HAS_ONEDNN
-  if (node.adds || node.measures) return false;  // no library's row does
+  if (node.adds || node.measures || node.sums) return false;  // no library's row does
   if (c.types().output(0).dtype != DType::kFloat32) return part != ConvPart::kForward && IsStrided(node.geometry);
   return !BlocksPay(part, node.geometry) && !PanelsPay(c, part, node) && !IsSplit(c, part, node);
 #else
@@ -122,6 +124,7 @@ bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unus
 ProductWay WayOf(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (IsSplit(c, part, node)) return ProductWay::kSplit;
   if (part == ConvPart::kGradWeight) return ProductWay::kBlocks;
+  if (node.sums) return ProductWay::kPanels;
   return c.types().output(0).dtype == DType::kFloat32 && BlocksPay(part, node.geometry) ? ProductWay::kBlocks
                                                                                         : ProductWay::kPanels;
 }
@@ -131,16 +134,18 @@ bool TakesPixels(ConvPart part, ProductWay way, const ConvGeometry& g) {
   return IsStrided(g) && !(part == ConvPart::kForward && way == ProductWay::kPanels);
 }
 int64_t TakenPixelsBytes(ConvPart part, ProductWay way, const ConvGeometry& g, DType dtype) {
-  constexpr int64_t kLine = 64;
   if (!TakesPixels(part, way, g)) return 0;
-  return Parts(g.batch * g.out[0] * g.out[1] * g.out[2] * g.in_channels * SizeOf(dtype), kLine) * kLine;
+  return WholeLines(g.batch * g.out[0] * g.out[1] * g.out[2] * g.in_channels * SizeOf(dtype));
 }
 
-int64_t MomentsBytesOfProduct(const ConvNode& node, DType dtype) {
-  const ProductSizes s = SizesOfProduct(ConvPart::kForward, node.geometry);
-  const int64_t of_panels =
-      WithFloatOf(dtype, [&](auto zero) { return PanelsMomentsBytes<decltype(zero)>(s.m, s.n, s.k); });
-  return MomentsBytes(node, std::max(of_panels, MeasureColumnsBytes(s.m, s.n)));
+// What parts of the result leave in the workspace's first lines, for the statistics or sums that a node takes.
+int64_t PartsBytesOfProduct(ConvPart part, const ConvNode& node, DType dtype) {
+  const ProductSizes s = SizesOfProduct(part, node.geometry);
+  return WithFloatOf(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (node.sums) return WholeLines(PanelsNormBytes<T>(s.m, s.n, s.k));
+    return MomentsBytes(node, std::max(PanelsMomentsBytes<T>(s.m, s.n, s.k), MeasureColumnsBytes(s.m, s.n)));
+  });
 }
 
 absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& node) {
@@ -153,12 +158,12 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& no
   const ProductSizes s = SizesOfProduct(part, g);
   const DType dtype = c.types().output(0).dtype;
   const ProductWay way = WayOf(c, part, node);
-  const int64_t moments = MomentsBytesOfProduct(node, dtype), taken = TakenPixelsBytes(part, way, g, dtype);
+  const int64_t parts = PartsBytesOfProduct(part, node, dtype), taken = TakenPixelsBytes(part, way, g, dtype);
   c.SetKernel(std::make_shared<const PreparedProduct>(PreparedProduct{way}));
   switch (way) {
     case ProductWay::kSplit:
       c.SetVariant("split");  // what says whether --split-products changes anything
-      c.SetWorkspaceBytes(moments + taken + SplitGemmWorkspaceBytes(c.threads(), s.m, s.n, s.k));
+      c.SetWorkspaceBytes(parts + taken + SplitGemmWorkspaceBytes(c.threads(), s.m, s.n, s.k));
       return absl::OkStatus();
     case ProductWay::kBlocks:
       c.SetWorkspaceBytes(taken + WithFloatOf(dtype, [&](auto zero) {
@@ -172,7 +177,7 @@ absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvNode& no
   const bool packed = IsPanels(c.types().input(1).layout);
   if (!packed && c.kept(1)) {
     c.WantInputLayout(1, PanelsLayout(shape));
-  } else if (const int64_t bytes = moments + taken + (packed ? 0 : PanelsBytes(shape)); bytes > 0) {
+  } else if (const int64_t bytes = parts + taken + (packed ? 0 : PanelsBytes(shape)); bytes > 0) {
     c.SetWorkspaceBytes(bytes);
   }
   return absl::OkStatus();
@@ -190,6 +195,23 @@ struct ProductCall {
   void* workspace = nullptr;
 };
 
+template <class T>
+NormGradient<T> NormOf(const KernelContext& k, const ConvNode& node) {
+  if (!node.sums) return {};
+  const auto or_null = [&](int i) { return k.has_input(i) ? k.input<float>(i) : nullptr; };
+  return {.x = k.input<T>(kSumsX),
+          .y = k.has_input(kSumsY) ? k.input<T>(kSumsY) : nullptr,
+          .mean = k.input<float>(kSumsMean),
+          .var = k.input<float>(kSumsVar),
+          .weight = or_null(kSumsWeight),
+          .bias = or_null(kSumsBias),
+          .epsilon = node.epsilon,
+          .activation = node.activation,
+          .dweight = k.output<float>(1),
+          .dbias = k.output<float>(2),
+          .workspace = k.workspace<float>()};
+}
+
 // y [pixels, out] = x [pixels, in] times w [out, in], transposed, or dx [pixels, in] = dy [pixels, out] times w.
 template <class T>
 void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& node, const ProductCall<T>& p) {
@@ -199,11 +221,13 @@ void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& no
                         .k = sizes.k,
                         .a = part == ConvPart::kForward ? p.x : p.dy,
                         .scattered_a = p.scattered_x,
-                        .activation = node.activation,
+                        .activation = part == ConvPart::kForward ? node.activation : Activation::kIdentity,
                         .c = p.result,
-                        .moments = MomentsOf(k, node)};
+                        .moments = MomentsOf(k, node),
+                        .norm = NormOf<T>(k, node)};
   if (part == ConvPart::kForward && k.has_input(2)) call.bias = k.input<T>(2);
   if (node.adds) call.addend = k.input<T>(3);
+  if (node.sums && k.has_input(kSumsDy2)) call.addend = k.input<T>(kSumsDy2);
   if (IsPanels(k.input_type(1).layout)) {
     call.panels = k.input<float>(1);
   } else {
@@ -258,7 +282,7 @@ absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& n
   const ConvGeometry& g = node.geometry;
   WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    char* const workspace = k.workspace<char>() + MomentsBytesOfProduct(node, k.output_type(0).dtype);
+    char* const workspace = k.workspace<char>() + PartsBytesOfProduct(part, node, k.output_type(0).dtype);
     ProductCall<T> call = {.result = k.output<T>(0), .workspace = workspace};
     if (part != ConvPart::kGradInput) call.x = k.input<T>(0);
     if (part != ConvPart::kForward) call.dy = k.input<T>(part == ConvPart::kGradInput ? 0 : 1);
@@ -288,7 +312,7 @@ absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& n
 // ---- the gradient of the weights, as one product of tall matrices ----
 
 WhyNot WhyNotTall(const NodeTypes& types, const ConvGeometry& g) {
-  if (WhyNot reason = WhyNotProduct(ConvPart::kGradWeight, types, g)) return reason;
+  if (WhyNot reason = WhyNotProduct(ConvPart::kGradWeight, types, {.geometry = g})) return reason;
   if (WhyNot reason = WhyNotInSteps(g)) return reason;
   const ProductSizes s = SizesOfProduct(ConvPart::kGradWeight, g);
   if (!IsTall(s.m, s.n, s.k)) return ByDesign("it is for many pixels and few channels");
@@ -361,13 +385,21 @@ absl::Status RunPatches(const KernelContext& k, const ConvNode& node) {
 
 bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe) {
   const ConvNode node = describe(c.types());
-  return !WhyNotProduct(part, c.types(), node.geometry).has_value() && !ProductLeftToLibrary(c, part, node);
+  return !WhyNotProduct(part, c.types(), node).has_value() && !ProductLeftToLibrary(c, part, node);
 }
 
 bool MeasuringProductPays(const ConvGeometry& g) {
   if (!IsProductOfPixels(g) || (IsStrided(g) && !StepsPay())) return false;
   const ProductSizes s = SizesOfProduct(ConvPart::kForward, g);
   return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() != Isa::kBaseline;
+}
+
+bool SummingProductPays(const ConvGeometry& g) {
+  if (!IsProductOfPixels(g) || IsStrided(g) || BlocksPay(ConvPart::kGradInput, g)) return false;
+  const ProductSizes s = SizesOfProduct(ConvPart::kGradInput, g);
+  // What the sweep takes pays for more columns than steps, too, from fewer pixels on where there are many registers.
+  const bool pays = CurrentIsa() == Isa::kAvx512 || (CurrentIsa() == Isa::kAvx2 && s.m >= kManyMore);
+  return s.m >= kManyPixels && (s.n <= s.k || pays);
 }
 
 KernelRow TallConvRow(DescribeConv describe, VariantsFn variants) {
@@ -394,7 +426,7 @@ KernelRow PatchesConvRow(DescribeConv describe, VariantsFn variants) {
 
 KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
   return {.name = "product",
-          .serves = [=](const NodeTypes& types) { return WhyNotProduct(part, types, describe(types).geometry); },
+          .serves = [=](const NodeTypes& types) { return WhyNotProduct(part, types, describe(types)); },
           .prepare = [=](PrepareContext& c) { return PrepareProduct(c, part, describe(c.types())); },
           .variants = std::move(variants),
           .run = [=](const KernelContext& k) { return RunProduct(part, k, describe(k.types())); }};

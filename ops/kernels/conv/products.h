@@ -26,4 +26,8 @@ bool IsOwnProduct(const PrepareContext& c, ConvPart part, DescribeConv describe)
 // Says whether it measures its results in less time than a sweep over them takes.
 bool MeasuringProductPays(const ConvGeometry& geometry);
 
+// Says whether it makes the gradient of a convolution's data, and sums it for the batch norm before (ConvNode::sums),
+// in less time than a sweep over it takes.
+bool SummingProductPays(const ConvGeometry& geometry);
+
 }  // namespace snug::core::ops

@@ -369,18 +369,29 @@ PartMoments MomentsOf(const PanelsCall<T>& call, const Cut& cut) {
   return moments;
 }
 
-// What a rectangle reads and writes beside its panels. Scattered rows of a are not asked for; and c comes last, because
-// nothing waits for what is stored.
-using Needed = std::array<NeededNext, 3>;
+// What is asked for during a rectangle: what it reads once its products are done, and what the next one reads and
+// writes beside its panels. Scattered rows of a are not asked for; and c comes last, because nothing waits for what is
+// stored.
+using Needed = std::array<NeededNext, 5>;
+
+// The part of a matrix that is like c.
+template <class T>
+NeededNext NeededOf(const T* matrix, const PanelsCall<T>& call, const Rectangle& at) {
+  return NeededRows(matrix + at.i * call.n + at.j, at.rows, at.columns, call.n);
+}
 
 template <class T>
-Needed NeededFor(const PanelsCall<T>& call, const Rectangle& at) {
-  Needed needed = {};
-  if (call.scattered_a == nullptr) needed[0] = NeededRows(call.a + at.i * call.k, at.rows, call.k, call.k);
-  const auto of_c = [&](const T* c) { return NeededRows(c + at.i * call.n + at.j, at.rows, at.columns, call.n); };
-  if (call.addend != nullptr && call.addend != call.c) needed[1] = of_c(call.addend);
-  needed[2] = of_c(call.c);
-  return needed;
+void AskAtTheEnd(const PanelsCall<T>& call, const Rectangle& at, Needed& needed) {
+  if (call.norm.x == nullptr) return;
+  needed[0] = NeededOf(call.norm.x, call, at);
+  if (call.norm.y != nullptr) needed[1] = NeededOf(call.norm.y, call, at);
+}
+
+template <class T>
+void AskForNext(const PanelsCall<T>& call, const Rectangle& at, Needed& needed) {
+  if (call.scattered_a == nullptr) needed[2] = NeededRows(call.a + at.i * call.k, at.rows, call.k, call.k);
+  if (call.addend != nullptr && call.addend != call.c) needed[3] = NeededOf(call.addend, call, at);
+  needed[4] = NeededOf<T>(call.c, call, at);
 }
 
 }  // namespace
@@ -418,12 +429,19 @@ template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
   const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k));
   const PartMoments moments = panels::MomentsOf(call, cut);
+  const PartGradients<T> gradients(cut.row_tasks, call.n, call.norm);
   ForEachWorker(threads, cut.tasks(), [&](int64_t /*worker*/, int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
-      panels::Needed needed = {};
-      if (task + 1 < end) needed = panels::NeededFor(call, cut.At(call, task + 1));
       const panels::Rectangle at = cut.At(call, task);
+      panels::Needed needed = {};
+      panels::AskAtTheEnd(call, at, needed);
+      if (task + 1 < end) panels::AskForNext(call, cut.At(call, task + 1), needed);
       WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, at, needed); });
+      if (gradients.asked()) {
+        WithIsa([&](auto isa) SNUG_LAMBDA {
+          gradients.template Take<isa()>(at.i / cut.rows, {at.i, at.j, at.rows, at.columns}, call.c);
+        });
+      }
       if (!moments.asked()) continue;
       WithIsa([&](auto isa) SNUG_LAMBDA {
         const T* const c = call.c + at.i * call.n + at.j;
@@ -433,11 +451,17 @@ void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
     }
   });
   if (moments.asked()) moments.PutTogether(threads);
+  if (gradients.asked()) gradients.PutTogether(threads);
 }
 
 template <class T>
 int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k) {
   return PartMoments::WorkspaceBytes(Parts(m, panels::TaskRows<T>(k)), n);
+}
+
+template <class T>
+int64_t PanelsNormBytes(int64_t m, int64_t n, int64_t k) {
+  return PartGradients<T>::WorkspaceBytes(Parts(m, panels::TaskRows<T>(k)), n);
 }
 
 void MultiplyByPanelsAndAsk(const PanelsCall<float>& call, absl::Span<const NeededNext> next) {
@@ -451,5 +475,7 @@ template void MultiplyByPanels(int, const PanelsCall<float>&);
 template void MultiplyByPanels(int, const PanelsCall<BFloat16>&);
 template int64_t PanelsMomentsBytes<float>(int64_t, int64_t, int64_t);
 template int64_t PanelsMomentsBytes<BFloat16>(int64_t, int64_t, int64_t);
+template int64_t PanelsNormBytes<float>(int64_t, int64_t, int64_t);
+template int64_t PanelsNormBytes<BFloat16>(int64_t, int64_t, int64_t);
 
 }  // namespace snug::core

@@ -12,6 +12,7 @@
 
 #include "engine/graph/value_type.h"
 #include "ops/activation.h"
+#include "ops/kernels/batch_norm/part_gradients.h"
 #include "ops/kernels/matmul/needed_next.h"
 #include "ops/kernels/reduce/part_moments.h"
 
@@ -53,11 +54,14 @@ struct PanelsCall {
   Activation activation = Activation::kIdentity;
   T* c = nullptr;
   ColumnMoments moments = {};  // of c
+  NormGradient<T> norm = {};   // where c is the gradient of a norm's result; not together with an activation
 };
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call);
 template <class T>
 int64_t PanelsMomentsBytes(int64_t m, int64_t n, int64_t k);
+template <class T>
+int64_t PanelsNormBytes(int64_t m, int64_t n, int64_t k);
 
 // MultiplyByPanels for few rows (96 at most), on the caller's thread. It asks for `next` while it multiplies, and does
 // not measure.

@@ -167,15 +167,19 @@ TEST(ProductRates, CampaignNoneIsUnderAQuarterOfWhatTheMachineDoes) {
   }
 }
 
-// The seconds of a step that each op takes, at least. What convolutions measure for the batch norms behind them is not
-// the same in both types (passes/measure_in_convolution.cc), so those that do and those that do not are one op here.
+// The seconds of a step that each op takes, at least. What convolutions measure or sum for batch norms is not the same
+// in both types (passes/measure_in_convolution.cc, sum_in_convolution.cc), so those that do and those that do not are
+// one op here.
 std::map<std::string, double> SecondsByOp(StepTimer& timer) {
   const Compiled& ran = timer.session().compiled();
   std::map<std::string, double> seconds;
   const std::vector<double> least = timer.LeastKernelSeconds();
   for (size_t i = 0; i < least.size(); ++i) {
     const std::string& op = ran.graph.node(ran.executable.steps[i].node).op;
-    seconds[absl::StrReplaceAll(op, {{"conv_statistics", "conv"}, {"batch_norm_inference", "batch_norm"}})] += least[i];
+    seconds[absl::StrReplaceAll(op, {{"conv_statistics", "conv"},
+                                     {"batch_norm_inference", "batch_norm"},
+                                     {"conv_grad_input_sums", "conv_grad_input"},
+                                     {"batch_norm_grad_input", "batch_norm_fused_grad"}})] += least[i];
   }
   return seconds;
 }

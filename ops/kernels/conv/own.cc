@@ -99,8 +99,10 @@ void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvNode& node) {
   const WinogradSizes sizes = SizesOf(part, g);
   const bool transformed = part == ConvPart::kForward && IsWinograd(c.types().input(1).layout);
   if (part == ConvPart::kForward && !transformed && c.kept(1)) {
-    if (TilesOf(sizes) < kLeastTilesKept && c.choice().empty())
-      return c.Decline(ByDesign("a product for each tap pays"));
+    if (c.choice().empty()) {
+      if (IsStrided(g)) return c.Decline(ByDesign("kept filters of steps take nine times the weights' bytes"));
+      if (TilesOf(sizes) < kLeastTilesKept) return c.Decline(ByDesign("a product for each tap pays"));
+    }
     return c.WantInputLayout(1, WinogradLayout(sizes.kind, g.out_channels, g.in_channels));
   }
   c.SetWorkspaceBytes(part == ConvPart::kGradWeight

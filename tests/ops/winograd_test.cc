@@ -259,8 +259,7 @@ void CheckMoments() {
   }
 }
 
-TEST(Winograd, ComputesManyImagesAsEachAlone) {
-  const WinogradSizes s = ManyTiles();
+void CheckImagesApart(const WinogradSizes& s) {
   WinogradSizes one = s;
   one.batch = 1;
   const int64_t x_image = s.in_height * s.in_width * s.in_channels;
@@ -274,12 +273,22 @@ TEST(Winograd, ComputesManyImagesAsEachAlone) {
     WinogradConv<float>(1, one, x.data() + image * x_image, filters, nullptr, Activation::kIdentity,
                         apart.data() + image * y_image, of_one.begin());
   }
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : {1, 2, 7, 8, 16}) {
     const Workspace workspace(WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false));
     WinogradConv<float>(threads, s, x.data(), filters, nullptr, Activation::kIdentity, together.data(),
                         workspace.begin());
-    EXPECT_EQ(together, apart) << threads;
+    EXPECT_EQ(together, apart) << Text(s) << ", " << threads << " threads";
   }
+}
+
+// Groups of tiles that blocks of them do not divide have edges in every block: 112 tiles in groups of 56 and blocks of
+// 32, and 72 and 40, as threads have it.
+TEST(Winograd, ComputesManyImagesAsEachAlone) {
+  CheckImagesApart(ManyTiles());
+  CheckImagesApart(Sizes(7, 14, 14, 256, 256, 1, 1));
+  CheckImagesApart(Sizes(9, 13, 13, 256, 256, 1, 1));
+  CheckImagesApart(InSteps(27, 9, 9, 144, 144));
+  CheckImagesApart(InSteps(9, 30, 28, 192, 144));
 }
 
 TEST(Winograd, MeasuresWhatItWrites) {

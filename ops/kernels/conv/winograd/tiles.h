@@ -15,7 +15,7 @@ namespace snug::core {
 namespace winograd {
 
 inline constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
-// All transformed filters are held where these are few floats (3 MB); where they are more, data are.
+// All transformed filters are held where these are few floats (6 MB); where they are more, data are.
 inline constexpr int64_t kFilterFloats = 6 << 18;
 // So many tiles are worked at together: their transformed data and sums stay in the second-level cache, and those of a
 // point, with its filters, in the first one. Where filters come from further away, it is more.

@@ -186,17 +186,22 @@ void WriteBlock(const ConvRun<T>& run, const BlockOfTiles& from, int64_t block) 
   });
 }
 
-// Transforms the data of the tiles that are held from `first` on, on several threads.
+// Transforms the data of the tiles that are held from `first` on, on several threads. Blocks are cut as ConvGroup cuts
+// them, group by group: where a tile's data lie follows from the block that it is in.
 template <class T>
 void TransformHeldTiles(int threads, const ConvRun<T>& run, int64_t first, int64_t held, float* data) {
   const ConvCut& cut = run.cut;
   const int64_t channels = run.s.in_channels;
   const int64_t pieces = Parts(cut.tile_block, kTileStep);  // of a block
-  ParallelFor(threads, Parts(held, cut.tile_block) * pieces, 1, [&](int64_t begin, int64_t end) {
+  const int64_t blocks = Parts(cut.group, cut.tile_block);  // of a group
+  ParallelFor(threads, Parts(held, cut.group) * blocks * pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t tile = unit / pieces * cut.tile_block, from = unit % pieces * kTileStep;
-      const TileBlock block(cut, first + tile, std::min(cut.tile_block, held - tile));
-      TransformTiles(run.s, cut, block, from, std::min(block.count(), from + kTileStep), {0, channels}, run.x,
+      const int64_t group = unit / pieces / blocks * cut.group, from = unit % pieces * kTileStep;
+      const int64_t tile = group + unit / pieces % blocks * cut.tile_block;
+      const int64_t count = std::min(cut.tile_block, std::min(held, group + cut.group) - tile);
+      if (from >= count) continue;
+      const TileBlock block(cut, first + tile, count);
+      TransformTiles(run.s, cut, block, from, std::min(count, from + kTileStep), {0, channels}, run.x,
                      data + tile * channels, cut.data_point);
     }
   });

@@ -46,13 +46,18 @@ WhyNot WhyNotWinogradSizes(const ConvGeometry& g) {
 
 WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
 #if SNUG_HAS_ONEDNN
-  // Twice the rate is no more than what Winograd's filtering saves.
-  if (types.output(0).dtype == DType::kBFloat16 && onednn::HasAmx()) {
-    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
+  // Twice float's rate is no more than what Winograd's filtering saves, but more than what it saves in steps.
+  if (types.output(0).dtype == DType::kBFloat16) {
+    if (onednn::HasAmx()) {
+      return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
+    }
+    if (IsStrided(g) && onednn::MultipliesBFloat16()) {
+      return ByDesign("in steps it saves less than this processor's products of bfloat16");
+    }
   }
 #endif
   if (part == ConvPart::kGradWeight && IsStrided(g) && CurrentIsa() != Isa::kAvx512) {
-    return ByDesign("there the transforms of short vectors take as long as the products that they save");
+    return ByDesign("on this instruction set its transforms take as long as the products that they save");
   }
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
   return WhyNotWinogradSizes(g);

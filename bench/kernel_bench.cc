@@ -22,6 +22,7 @@
 #include "bench/step_work.h"
 #include "engine/base/status.h"
 #include "ops/kernels/conv/winograd/winograd.h"
+#include "ops/kernels/conv/winograd_sizes.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kit/isa.h"
 #include "proto/text_loader.h"
@@ -70,44 +71,22 @@ double ProductSeconds(const LibraryCall& c, int threads) {
   return MedianSeconds([&] { BlockedGemm(threads, call, Activation::kIdentity, workspace.data()); });
 }
 
-bool IsForWinograd(const LibraryCall& c) {
-  const ops::ConvGeometry& g = c.conv;
-  return g.spatial == 2 && g.groups == 1 && g.kernel[0] == 3 && g.kernel[1] == 3 && g.stride[0] == 1 &&
-         g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1 && g.in_channels % kWinogradChannels == 0 &&
-         g.out_channels % kWinogradChannels == 0;
-}
-
 double WinogradSeconds(const LibraryCall& c, int threads) {
-  const ops::ConvGeometry& g = c.conv;
-  WinogradSizes s = {.batch = g.batch,
-                     .in_height = g.in[0],
-                     .in_width = g.in[1],
-                     .in_channels = g.in_channels,
-                     .out_height = g.out[0],
-                     .out_width = g.out[1],
-                     .out_channels = g.out_channels,
-                     .pad_top = g.pad_begin[0],
-                     .pad_left = g.pad_begin[1]};
-  const bool back = c.kind == LibraryCall::Kind::kConvBackwardData;
-  if (back) {
-    std::swap(s.in_height, s.out_height);
-    std::swap(s.in_width, s.out_width);
-    std::swap(s.in_channels, s.out_channels);
-    s.pad_top = 2 - s.pad_top;
-    s.pad_left = 2 - s.pad_left;
-  }
+  const ops::ConvPart part = c.kind == LibraryCall::Kind::kConvBackwardData      ? ops::ConvPart::kGradInput
+                             : c.kind == LibraryCall::Kind::kConvBackwardWeights ? ops::ConvPart::kGradWeight
+                                                                                 : ops::ConvPart::kForward;
+  const WinogradSizes s = ops::WinogradSizesOf(part, c.conv);
   const Floats x(s.batch * s.in_height * s.in_width * s.in_channels);
   const Floats y(s.batch * s.out_height * s.out_width * s.out_channels);
   const Floats w(9 * s.in_channels * s.out_channels);
-  const bool weights = c.kind == LibraryCall::Kind::kConvBackwardWeights;
+  const bool weights = part == ops::ConvPart::kGradWeight;
   const Floats workspace((weights ? WinogradGradWeightWorkspaceBytes(threads, s)
                                   : WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false)) /
                          static_cast<int64_t>(sizeof(float)));
   if (weights) {
     return MedianSeconds([&] { WinogradGradWeight(threads, s, x.data(), y.data(), w.data(), workspace.data()); });
   }
-  WinogradFilters<float> filters = {.data = w.data(), .out_stride = 9 * s.in_channels, .in_stride = 9};
-  if (back) filters = {.data = w.data(), .out_stride = 9, .in_stride = 9 * s.out_channels, .reversed = true};
+  const WinogradFilters<float> filters = ops::WinogradFiltersOf<float>(part, c.conv, w.data());
   return MedianSeconds([&] {
     WinogradConv<float>(threads, s, x.data(), filters, nullptr, Activation::kIdentity, y.data(), workspace.data());
   });
@@ -119,7 +98,7 @@ std::optional<double> OwnSeconds(const LibraryCall& c, int threads) {
     if (c.batch != 1) return std::nullopt;
     return ProductSeconds(c, threads);
   }
-  if (!IsForWinograd(c)) return std::nullopt;
+  if (c.conv.groups != 1 || ops::WhyNotWinogradSizes(c.conv).has_value()) return std::nullopt;
   return WinogradSeconds(c, threads);
 }
 

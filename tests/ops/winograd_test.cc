@@ -58,18 +58,19 @@ WinogradSizes BetweenSteps(const WinogradSizes& s) {
 }
 
 // Tiles that fill the image and that do not, by one, two and three results; few and many of them; few filters, which
-// are held, and many; channels that fill a block and that do not.
+// are held, and many, by slabs where tiles are few and else as a whole; channels that fill a block and that do not.
 std::vector<WinogradSizes> AllSizes() {
-  return {InSteps(1, 8, 8, 16, 16),        InSteps(2, 9, 17, 16, 48),      InSteps(1, 1, 2, 32, 16),
-          InSteps(3, 13, 27, 48, 80),      InSteps(2, 14, 13, 144, 208),   InSteps(9, 30, 28, 192, 144),
-          InSteps(4, 59, 60, 80, 48),      Sizes(1, 4, 4, 16, 16, 1, 1),   Sizes(2, 5, 9, 16, 48, 1, 1),
-          Sizes(1, 3, 3, 32, 16, 0, 0),    Sizes(3, 13, 7, 48, 80, 1, 0),  Sizes(1, 6, 6, 16, 32, 2, 2),
-          Sizes(2, 30, 31, 64, 64, 1, 1),  Sizes(1, 8, 8, 192, 208, 1, 1), Sizes(9, 12, 12, 144, 208, 1, 1),
-          Sizes(11, 24, 22, 32, 80, 1, 1), Sizes(5, 30, 31, 80, 48, 1, 1)};
+  return {InSteps(1, 8, 8, 16, 16),         InSteps(2, 9, 17, 16, 48),       InSteps(1, 1, 2, 32, 16),
+          InSteps(3, 13, 27, 48, 80),       InSteps(2, 14, 13, 144, 208),    InSteps(9, 30, 28, 192, 144),
+          InSteps(4, 59, 60, 80, 48),       InSteps(80, 9, 10, 144, 144),    Sizes(1, 4, 4, 16, 16, 1, 1),
+          Sizes(2, 5, 9, 16, 48, 1, 1),     Sizes(1, 3, 3, 32, 16, 0, 0),    Sizes(3, 13, 7, 48, 80, 1, 0),
+          Sizes(1, 6, 6, 16, 32, 2, 2),     Sizes(2, 30, 31, 64, 64, 1, 1),  Sizes(1, 8, 8, 192, 208, 1, 1),
+          Sizes(9, 12, 12, 144, 208, 1, 1), Sizes(11, 24, 22, 32, 80, 1, 1), Sizes(5, 30, 31, 80, 48, 1, 1),
+          Sizes(55, 5, 6, 176, 208, 1, 1)};
 }
 
 // Of more tiles than are held at a time beside filters that are not held, in all its images, and of fewer in each.
-WinogradSizes ManyTiles() { return Sizes(5, 28, 27, 192, 80, 1, 1); }
+WinogradSizes ManyTiles() { return Sizes(5, 28, 27, 288, 144, 1, 1); }
 
 // Memory for T, filled with NaN: what is read must have been written, and what lies behind must be left alone.
 class Workspace {

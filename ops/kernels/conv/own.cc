@@ -1,6 +1,5 @@
 #include "ops/kernels/conv/own.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "ops/kernels/conv/own_row.h"
 #include "ops/kernels/conv/products.h"
 #include "ops/kernels/conv/winograd/winograd.h"
+#include "ops/kernels/conv/winograd_sizes.h"
 #include "ops/kit/isa.h"
 #include "ops/prepare_context.h"
 #if SNUG_HAS_ONEDNN
@@ -20,29 +20,6 @@ namespace snug::core::ops {
 namespace {
 
 // ---- winograd ----
-
-// With fewer channels the transforms take longer than the products that they save.
-constexpr int64_t kLeastChannels = 64;
-
-// Whether it goes in steps of two pixels along both axes, with one of padding before them.
-bool InWinogradSteps(const ConvGeometry& g) {
-  return g.stride[0] == 2 && g.stride[1] == 2 && g.pad_begin[0] == 1 && g.pad_begin[1] == 1 &&
-         g.out[0] == (g.in[0] + 1) / 2 && g.out[1] == (g.in[1] + 1) / 2;
-}
-
-WhyNot WhyNotWinogradSizes(const ConvGeometry& g) {
-  if (g.spatial != 2 || g.kernel[0] != 3 || g.kernel[1] != 3 || g.dilation[0] != 1 || g.dilation[1] != 1) {
-    return ByDesign("it is for 3 x 3 taps");
-  }
-  if (IsStrided(g) && !InWinogradSteps(g)) {
-    return ByDesign("it goes in steps of 1, or of 2 with a pixel of padding");
-  }
-  if (g.in_channels % kWinogradChannels != 0 || g.out_channels % kWinogradChannels != 0) {
-    return ByDesign("it wants channels by sixteen");
-  }
-  if (std::min(g.in_channels, g.out_channels) < kLeastChannels) return ByDesign("it pays from 64 channels on");
-  return std::nullopt;
-}
 
 WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
 #if SNUG_HAS_ONEDNN
@@ -63,31 +40,6 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
   return WhyNotWinogradSizes(g);
 }
 
-WinogradSizes SizesOf(ConvPart part, const ConvGeometry& g) {
-  const bool in_steps = IsStrided(g);
-  const WinogradSizes forward = {.kind = in_steps ? WinogradKind::kInSteps : WinogradKind::kPlain,
-                                 .batch = g.batch,
-                                 .in_height = g.in[0],
-                                 .in_width = g.in[1],
-                                 .in_channels = g.in_channels,
-                                 .out_height = g.out[0],
-                                 .out_width = g.out[1],
-                                 .out_channels = g.out_channels,
-                                 .pad_top = g.pad_begin[0],
-                                 .pad_left = g.pad_begin[1]};
-  if (part != ConvPart::kGradInput) return forward;
-  return {.kind = in_steps ? WinogradKind::kBetweenSteps : WinogradKind::kPlain,
-          .batch = g.batch,
-          .in_height = forward.out_height,
-          .in_width = forward.out_width,
-          .in_channels = forward.out_channels,
-          .out_height = forward.in_height,
-          .out_width = forward.in_width,
-          .out_channels = forward.in_channels,
-          .pad_top = 2 - forward.pad_top,
-          .pad_left = 2 - forward.pad_left};
-}
-
 // With kept filters the library's convolution does as well where there are few tiles: it reads a quarter of the bytes,
 // which come from memory as a rule.
 constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
@@ -95,13 +47,13 @@ constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
 int64_t TilesOf(const WinogradSizes& s) { return s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4); }
 
 int64_t MomentsBytesOfWinograd(const ConvNode& node) {
-  return MomentsBytes(node, WinogradMomentsBytes(SizesOf(ConvPart::kForward, node.geometry)));
+  return MomentsBytes(node, WinogradMomentsBytes(WinogradSizesOf(ConvPart::kForward, node.geometry)));
 }
 
 void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (LeftToAnother(c, "winograd")) return;
   const ConvGeometry& g = node.geometry;
-  const WinogradSizes sizes = SizesOf(part, g);
+  const WinogradSizes sizes = WinogradSizesOf(part, g);
   const bool transformed = part == ConvPart::kForward && IsWinograd(c.types().input(1).layout);
   if (part == ConvPart::kForward && !transformed && c.kept(1)) {
     if (c.choice().empty()) {
@@ -117,21 +69,15 @@ void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvNode& node) {
 
 absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& node) {
   const ConvGeometry& g = node.geometry;
-  const WinogradSizes sizes = SizesOf(part, g);
+  const WinogradSizes sizes = WinogradSizesOf(part, g);
   WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    constexpr int64_t kTaps = 9;
     if (part == ConvPart::kGradWeight) {
       WinogradGradWeight(k.threads(), sizes, k.input<T>(0), k.input<T>(1), k.output<T>(0), k.workspace<void>());
       return;
     }
-    // The weights are [out_channels, in_channels, 3, 3] in both directions.
-    WinogradFilters<T> filters = {.data = k.input<T>(1), .out_stride = g.in_channels * kTaps, .in_stride = kTaps};
+    WinogradFilters<T> filters = WinogradFiltersOf(part, g, k.input<T>(1));
     if (IsWinograd(k.input_type(1).layout)) filters.transformed = k.input<float>(1);
-    if (part == ConvPart::kGradInput) {
-      std::swap(filters.out_stride, filters.in_stride);
-      filters.reversed = sizes.kind == WinogradKind::kPlain;
-    }
     const bool has_bias = part == ConvPart::kForward && k.has_input(2);
     WinogradConv(k.threads(), sizes, k.input<T>(0), filters, has_bias ? k.input<T>(2) : nullptr, node.activation,
                  k.output<T>(0), k.workspace<char>() + MomentsBytesOfWinograd(node), MomentsOf(k, node));

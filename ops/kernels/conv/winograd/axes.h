@@ -19,7 +19,7 @@ struct Places {
   SNUG_INLINE int64_t at(int64_t i) const { return first + i * step; }
 };
 
-// Sets or adds to the one of four vectors that is `i` without an array whose index is not known.
+// Adds to the one of four vectors that is `i`, or returns it. With i as an index they could not stay in registers.
 template <class V>
 SNUG_INLINE void AddTo(int64_t i, const V& more, V* to) {
   for (int64_t l = 0; l < kOut; ++l) {
@@ -44,7 +44,8 @@ struct PlainAxis {
   static constexpr int64_t NumberOfPoint(int64_t point) { return NumberOf(point); }
   static constexpr int64_t NumberOfSum(int64_t sum) { return NumberOf(sum); }
 
-  // Of the results, m along the axis at most: a tile in `place` begins with the 4 * place-th.
+  // How many results the axis has, between data and output of these sizes. Where the data and the results of a tile
+  // lie that begins with that result, and how many a tile of m results has.
   static int64_t Results(int64_t /*in*/, int64_t out) { return out; }
   static Places DataOf(int64_t result, int64_t /*in*/, int64_t pad) { return {result - pad, 1}; }
   static Places ResultsOf(int64_t result, int64_t /*in*/) { return {result, 1}; }

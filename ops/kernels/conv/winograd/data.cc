@@ -62,11 +62,9 @@ void TransformTiles(const WinogradSizes& s, const Tiling& tiling, const TileBloc
       for (int64_t t = begin; t < end; ++t) {
         const TileAt at(tiling, block[t]), next(tiling, block[std::min(t + 1, end - 1)]);
         float* const to = data + t * channels.count;
-        if (at.whole()) {
-          TransformTile<isa(), Axis, true>(s, at, next, channels, x, to, point_stride);
-        } else {
-          TransformTile<isa(), Axis, false>(s, at, next, channels, x, to, point_stride);
-        }
+        WithWhole(at, [&](auto whole) SNUG_LAMBDA {
+          TransformTile<isa(), Axis, whole()>(s, at, next, channels, x, to, point_stride);
+        });
       }
     });
   });

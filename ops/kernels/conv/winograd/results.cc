@@ -103,11 +103,9 @@ void WriteTiles(const WinogradSizes& s, const Tiling& tiling, const TileBlock& t
         for (int64_t t = 0; t < tiles.count(); ++t) {
           const TileAt at(tiling, tiles[t]), next(tiling, tiles[std::min(t + 1, tiles.count() - 1)]);
           const float* const from = sums + t * kOutBlock;
-          if (at.whole()) {
-            WriteTile<isa(), Axis, true>(s, at, next, out, from, sum_stride, bias, activate, y);
-          } else {
-            WriteTile<isa(), Axis, false>(s, at, next, out, from, sum_stride, bias, activate, y);
-          }
+          WithWhole(at, [&](auto whole) SNUG_LAMBDA {
+            WriteTile<isa(), Axis, whole()>(s, at, next, out, from, sum_stride, bias, activate, y);
+          });
         }
       };
       if constexpr (Axis::kActivates) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/kernels/conv/winograd/axes.h"
 #include "ops/kernels/conv/winograd/products.h"
@@ -52,6 +53,13 @@ struct TileAt {
   int64_t image, row, column;
   int64_t height, width;
 };
+
+// Calls body(whole) with whether the tile is, as a constant: the sizes of whole tiles are known as they are compiled.
+template <class Body>
+SNUG_INLINE void WithWhole(const TileAt& at, const Body& body) {
+  if (at.whole()) return body(std::true_type());
+  body(std::false_type());
+}
 
 // Some tiles in a row, sorted, so that those of each product lie together: those at the right edge, the whole ones,
 // those at the lower edge, and those at both. What edges cut off has fewer points.

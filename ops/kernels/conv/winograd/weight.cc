@@ -24,8 +24,8 @@ namespace {
 // [sum][panel][tiles of the panel][columns of a panel]. What is not there counts as 0. The tile `next` is asked for on
 // the way. `kWhole`: the tile is.
 template <Isa kIsa, class Axis, bool kWhole, class T>
-SNUG_INLINE void TransformTileGradOf(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out,
-                                     const T* dy, float* panels, int64_t tiles, int64_t sum_stride) {
+SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out,
+                                   const T* dy, float* panels, int64_t tiles, int64_t sum_stride) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns, kSums = Axis::kSums;
   const int64_t height = kWhole ? kOut : at.height, width = kWhole ? kOut : at.width;
@@ -49,12 +49,6 @@ SNUG_INLINE void TransformTileGradOf(const WinogradSizes& s, const TileAt& at, c
       for (int64_t i = 0; i < kSums; ++i) StoreFloats(down[i], panel + (i * kSums + j) * sum_stride);
     }
   }
-}
-template <Isa kIsa, class Axis, class T>
-SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, const TileAt& next, int64_t out,
-                                   const T* dy, float* panels, int64_t tiles, int64_t sum_stride) {
-  if (at.whole()) return TransformTileGradOf<kIsa, Axis, true>(s, at, next, out, dy, panels, tiles, sum_stride);
-  TransformTileGradOf<kIsa, Axis, false>(s, at, next, out, dy, panels, tiles, sum_stride);
 }
 
 // The work is cut into units: up to 64 input channels, kOutBlock output channels, and a part of the tiles. What a
@@ -129,8 +123,10 @@ SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block,
     TransformTiles(run.s, cut, tiles, 0, count, {block.in, block.in_channels}, run.x, data, cut.data_point);
     for (int64_t t = 0; t < count; ++t) {
       const TileAt at(cut, tiles[t]), next(cut, tiles[std::min(t + 1, count - 1)]);
-      TransformTileGrad<kIsa, Axis>(run.s, at, next, block.out, run.dy, grads + t * GemmTile<kIsa, float>::kColumns,
-                                    count, cut.grad_point);
+      WithWhole(at, [&](auto whole) SNUG_LAMBDA {
+        TransformTileGrad<kIsa, Axis, whole()>(run.s, at, next, block.out, run.dy,
+                                               grads + t * GemmTile<kIsa, float>::kColumns, count, cut.grad_point);
+      });
     }
     MultiplyPoints({.list = run.products,
                     .tiles = tiles.of_products(),

@@ -230,7 +230,7 @@ void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const 
 }
 
 // The results of a group of tiles, [begin, end) of those that are held from `first` on, for a block of output channels.
-// `filters` are those of all input channels, or memory for a slab of them.
+// `filters` are those of all input channels, unless there is memory for a slab: then its filters are transformed there.
 template <class T>
 void ConvGroup(const ConvRun<T>& run, int64_t first, int64_t begin, int64_t end, int64_t block, const float* data,
                const FilterPanels& filters, float* slab, float* sums) {

@@ -164,6 +164,19 @@ absl::StatusOr<NodeId> GraphBuilder::Add(NodeSpec spec) {
   return graph_.AddNode(std::move(spec));
 }
 
+absl::StatusOr<std::vector<ValueId>> GraphBuilder::AddBefore(NodeId before, const Node& like, NodeSpec spec) {
+  spec.loc = like.loc;
+  spec.phase = like.phase;
+  spec.random_id = like.random_id;
+  spec.forward = like.forward;
+  const NodeId previous = graph_.insertion_point();
+  graph_.SetInsertionPoint(before);
+  const absl::StatusOr<NodeId> node = Add(std::move(spec));
+  graph_.SetInsertionPoint(previous);
+  SNUG_RETURN_IF_ERROR(node.status());
+  return graph_.node(*node).outputs;
+}
+
 absl::Status NodeError(const SourceLoc& loc, absl::string_view name, absl::string_view op, const absl::Status& status) {
   const std::string where = loc.ToString();
   return Annotate(status, absl::StrCat(where, where.empty() ? "" : ": ", "layer \"", name, "\" (", op, ")"));

@@ -31,6 +31,11 @@ class GraphBuilder {
   // Adds a node and fills in spec.output_types. The error has no location; NodeError adds it.
   absl::StatusOr<NodeId> Add(NodeSpec spec);
 
+  // Adds a node right before `before` that does what `like` did: its location, phase, random numbers and forward node
+  // are that one's. Returns the values that it gives. `like` may be a node of this graph; no reference to one is good
+  // afterwards, because adding moves them all.
+  absl::StatusOr<std::vector<ValueId>> AddBefore(NodeId before, const Node& like, NodeSpec spec);
+
  private:
   const OpRegistry& registry_;
   Graph& graph_;

@@ -72,16 +72,11 @@ absl::Status AccumulateSums(Graph& graph, const OpRegistry& registry) {
       if (together.size() < kMostTerms || i + 1 == terms.size()) continue;
       // Right behind the last of the terms, so that the order as given has few of them too.
       const NodeId producer = graph.value(last).producer;
-      graph.SetInsertionPoint(producer.valid() ? graph.node(producer).next : id);
       const Node& sum = graph.node(id);
-      SNUG_ASSIGN_OR_RETURN(const NodeId part, builder.Add({.name = absl::StrCat(sum.name, "/first:", i + 1),
-                                                            .op = "add_n",
-                                                            .inputs = together,
-                                                            .loc = sum.loc,
-                                                            .phase = sum.phase,
-                                                            .forward = sum.forward}));
-      graph.SetInsertionPoint(NodeId());
-      together = {graph.node(part).outputs[0]};
+      SNUG_ASSIGN_OR_RETURN(
+          together,
+          builder.AddBefore(producer.valid() ? graph.node(producer).next : id, sum,
+                            {.name = absl::StrCat(sum.name, "/first:", i + 1), .op = "add_n", .inputs = together}));
     }
     graph.node(id).inputs = together;
   }

@@ -51,15 +51,13 @@ absl::Status AddInConvolution(Graph& graph, const OpRegistry& registry) {
       std::vector<ValueId> inputs = conv.inputs;
       inputs.resize(3);  // a bias may be absent
       inputs.push_back(add.inputs[1 - side]);
-      graph.SetInsertionPoint(last);
-      SNUG_ASSIGN_OR_RETURN(const NodeId node, builder.Add({.name = absl::StrCat(conv.name, "+", name),
-                                                            .op = "conv_add",
-                                                            .options = proto::MakeOptions(options),
-                                                            .inputs = std::move(inputs),
-                                                            .loc = conv.loc,
-                                                            .phase = conv.phase}));
-      graph.SetInsertionPoint(NodeId());
-      replaced[graph.node(last).outputs[0]] = graph.node(node).outputs[0];
+      SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> added,
+                            builder.AddBefore(last, conv,
+                                              {.name = absl::StrCat(conv.name, "+", name),
+                                               .op = "conv_add",
+                                               .options = proto::MakeOptions(options),
+                                               .inputs = std::move(inputs)}));
+      replaced[graph.node(last).outputs[0]] = added[0];
       joined.push_back(producer);
       joined.push_back(id);
       if (last != id) joined.push_back(last);

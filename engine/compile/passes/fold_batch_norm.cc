@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/kernels/derive.h"
@@ -53,24 +54,20 @@ absl::Status FoldBatchNorm(Graph& graph, const OpRegistry& registry) {
     bool holds_still = norm.inputs[0] == layer.outputs[0] && is_derived(layer.inputs[1]) && is_derived(bias);
     for (size_t i = 1; i < norm.inputs.size(); ++i) holds_still = holds_still && is_derived(norm.inputs[i]);
     if (channels_last_axis || !holds_still) continue;
-    graph.SetInsertionPoint(reader);
-    SNUG_ASSIGN_OR_RETURN(
-        const NodeId fold,
-        builder.Add({.name = absl::StrCat(layer.name, "*", norm.name),
-                     .op = "fold_batch_norm",
-                     .options = norm.options,
-                     .inputs = {layer.inputs[1], bias, norm.inputs[1], norm.inputs[2], norm.inputs[3], norm.inputs[4]},
-                     .loc = norm.loc,
-                     .phase = norm.phase}));
-    const std::vector<ValueId> folded = graph.node(fold).outputs;
-    SNUG_ASSIGN_OR_RETURN(const NodeId node, builder.Add({.name = absl::StrCat(layer.name, "+", norm.name),
-                                                          .op = layer.op,
-                                                          .options = *options,
-                                                          .inputs = {layer.inputs[0], folded[0], folded[1]},
-                                                          .loc = layer.loc,
-                                                          .phase = layer.phase}));
-    graph.SetInsertionPoint(NodeId());
-    replaced[norm.outputs[0]] = graph.node(node).outputs[0];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> folded,
+                          builder.AddBefore(reader, norm,
+                                            {.name = absl::StrCat(layer.name, "*", norm.name),
+                                             .op = "fold_batch_norm",
+                                             .options = norm.options,
+                                             .inputs = {layer.inputs[1], bias, norm.inputs[1], norm.inputs[2],
+                                                        norm.inputs[3], norm.inputs[4]}}));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> made,
+                          builder.AddBefore(reader, layer,
+                                            {.name = absl::StrCat(layer.name, "+", norm.name),
+                                             .op = layer.op,
+                                             .options = *options,
+                                             .inputs = {layer.inputs[0], folded[0], folded[1]}}));
+    replaced[norm.outputs[0]] = made[0];
     graph.RemoveNode(reader);
     graph.RemoveNode(id);
   }

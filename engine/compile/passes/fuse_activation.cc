@@ -5,6 +5,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
@@ -26,16 +27,13 @@ absl::Status FuseActivation(Graph& graph, const OpRegistry& registry) {
     const Node act = graph.node(reader);
     const Activation activation = registry.Get(act.op).activation;
     if (activation == Activation::kIdentity) continue;
-    graph.SetInsertionPoint(reader);
-    SNUG_ASSIGN_OR_RETURN(const NodeId node, builder.Add({.name = absl::StrCat(linear.name, "+", act.name),
-                                                          .op = std::string(fused.op),
-                                                          .options = fused.options(linear.options, activation),
-                                                          .inputs = linear.inputs,
-                                                          .loc = linear.loc,
-                                                          .phase = linear.phase,
-                                                          .random_id = linear.random_id}));
-    graph.SetInsertionPoint(NodeId());
-    replaced[act.outputs[0]] = graph.node(node).outputs[0];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> made,
+                          builder.AddBefore(reader, linear,
+                                            {.name = absl::StrCat(linear.name, "+", act.name),
+                                             .op = std::string(fused.op),
+                                             .options = fused.options(linear.options, activation),
+                                             .inputs = linear.inputs}));
+    replaced[act.outputs[0]] = made[0];
     graph.RemoveNode(reader);
     graph.RemoveNode(id);
   }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
@@ -173,18 +174,9 @@ class BatchNormFuser {
 
   absl::StatusOr<std::vector<ValueId>> Add(std::string name, absl::string_view op, Options options,
                                            std::vector<ValueId> inputs, const Node& like, NodeId before) {
-    graph_.SetInsertionPoint(before);
-    absl::StatusOr<NodeId> node = builder_.Add({.name = std::move(name),
-                                                .op = std::string(op),
-                                                .options = std::move(options),
-                                                .inputs = std::move(inputs),
-                                                .loc = like.loc,
-                                                .phase = like.phase,
-                                                .random_id = like.random_id,
-                                                .forward = like.forward});
-    graph_.SetInsertionPoint(NodeId());
-    SNUG_RETURN_IF_ERROR(node.status());
-    return graph_.node(*node).outputs;
+    return builder_.AddBefore(
+        before, like,
+        {.name = std::move(name), .op = std::string(op), .options = std::move(options), .inputs = std::move(inputs)});
   }
 
   Graph& graph_;

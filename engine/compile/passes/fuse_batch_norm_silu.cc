@@ -50,17 +50,11 @@ absl::Status FuseBatchNormSilu(Graph& graph, const OpRegistry& registry) {
   std::unordered_map<ValueId, ValueId> replaced;
   const auto add = [&](const Node& like, const Node& other, std::string op, std::vector<ValueId> inputs,
                        NodeId before) -> absl::StatusOr<std::vector<ValueId>> {
-    graph.SetInsertionPoint(before);
-    const absl::StatusOr<NodeId> node = builder.Add({.name = absl::StrCat(like.name, "+", other.name),
-                                                     .op = std::move(op),
-                                                     .options = like.options,
-                                                     .inputs = std::move(inputs),
-                                                     .loc = like.loc,
-                                                     .phase = like.phase,
-                                                     .forward = like.forward});
-    graph.SetInsertionPoint(NodeId());
-    SNUG_RETURN_IF_ERROR(node.status());
-    return graph.node(*node).outputs;
+    return builder.AddBefore(before, like,
+                             {.name = absl::StrCat(like.name, "+", other.name),
+                              .op = std::move(op),
+                              .options = like.options,
+                              .inputs = std::move(inputs)});
   };
   for (const NodeId id : graph.ProgramOrder()) {
     if (graph.node(id).op != "batch_norm") continue;

@@ -2,6 +2,8 @@
 // log-probabilities. It runs before the backward stage, so that the fused op's own gradient is used.
 #include <absl/strings/str_cat.h>
 
+#include <vector>
+
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
@@ -25,15 +27,13 @@ absl::Status FuseCrossEntropy(Graph& graph, const OpRegistry& registry) {
     const Node nll = graph.node(reader);
     proto::SoftmaxCrossEntropy options;
     options.set_ignore_index(nll.options.Get<proto::NegativeLogLikelihood>().ignore_index());
-    graph.SetInsertionPoint(reader);
-    SNUG_ASSIGN_OR_RETURN(const NodeId fused, builder.Add({.name = absl::StrCat(log_softmax.name, "+", nll.name),
-                                                           .op = "softmax_cross_entropy",
-                                                           .options = proto::MakeOptions(options),
-                                                           .inputs = {log_softmax.inputs[0], nll.inputs[1]},
-                                                           .loc = nll.loc,
-                                                           .random_id = nll.random_id}));
-    graph.SetInsertionPoint(NodeId());
-    graph.ReplaceUses(nll.outputs[0], graph.node(fused).outputs[0]);
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> fused,
+                          builder.AddBefore(reader, nll,
+                                            {.name = absl::StrCat(log_softmax.name, "+", nll.name),
+                                             .op = "softmax_cross_entropy",
+                                             .options = proto::MakeOptions(options),
+                                             .inputs = {log_softmax.inputs[0], nll.inputs[1]}}));
+    graph.ReplaceUses(nll.outputs[0], fused[0]);
     graph.RemoveNode(reader);
     graph.RemoveNode(id);
   }

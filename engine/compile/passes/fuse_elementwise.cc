@@ -185,17 +185,13 @@ class ElementwiseFuser {
       for (const ValueId input : node.inputs) member.operands.push_back(number.at(input));
       number.emplace(node.outputs[0], static_cast<int>(inputs.size() + members.size()) - 1);
     }
-    graph_.SetInsertionPoint(group.members.back());
-    const absl::StatusOr<NodeId> fused = builder_.Add({.name = NameOf(group),
-                                                       .op = Reduces(group.members.back()) ? "fused_reduce" : "fused",
-                                                       .options = FusedOptions(std::move(members)),
-                                                       .inputs = std::move(inputs),
-                                                       .loc = last.loc,
-                                                       .phase = last.phase,
-                                                       .forward = last.forward});
-    graph_.SetInsertionPoint(NodeId());
-    SNUG_RETURN_IF_ERROR(fused.status());
-    const ValueId made = graph_.node(*fused).outputs[0];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> fused,
+                          builder_.AddBefore(group.members.back(), last,
+                                             {.name = NameOf(group),
+                                              .op = Reduces(group.members.back()) ? "fused_reduce" : "fused",
+                                              .options = FusedOptions(std::move(members)),
+                                              .inputs = std::move(inputs)}));
+    const ValueId made = fused[0];
     SNUG_CHECK_MSG(graph_.type(made) == graph_.type(last.outputs[0]), last.name);
     replaced_[last.outputs[0]] = made;
     for (const NodeId id : group.members) graph_.RemoveNode(id);

@@ -4,6 +4,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
@@ -37,16 +38,15 @@ absl::Status FuseGelu(Graph& graph, const OpRegistry& registry) {
     const NodeId reader = GeluBesideOthers(graph, surroundings, dense.outputs[0]);
     if (!reader.valid()) continue;
     const Node gelu = graph.node(reader);
-    graph.SetInsertionPoint(id);  // nobody reads a result before it
-    SNUG_ASSIGN_OR_RETURN(const NodeId both, builder.Add({.name = absl::StrCat(dense.name, "+", gelu.name),
-                                                          .op = "dense_gelu",
-                                                          .options = dense.options,
-                                                          .inputs = dense.inputs,
-                                                          .loc = dense.loc,
-                                                          .phase = dense.phase}));
-    graph.SetInsertionPoint(NodeId());
-    replaced[dense.outputs[0]] = graph.node(both).outputs[0];
-    replaced[gelu.outputs[0]] = graph.node(both).outputs[1];
+    // Nobody reads a result before dense.
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> both,
+                          builder.AddBefore(id, dense,
+                                            {.name = absl::StrCat(dense.name, "+", gelu.name),
+                                             .op = "dense_gelu",
+                                             .options = dense.options,
+                                             .inputs = dense.inputs}));
+    replaced[dense.outputs[0]] = both[0];
+    replaced[gelu.outputs[0]] = both[1];
     graph.RemoveNode(reader);
     graph.RemoveNode(id);
   }

@@ -6,6 +6,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
@@ -63,15 +64,13 @@ absl::Status FuseWhere(Graph& graph, const OpRegistry& registry, FusedOp fused_o
     if (op.empty()) continue;
     const auto made = replaced.find(product.inputs[0]);  // of the layer after this one
     const ValueId dy = made == replaced.end() ? product.inputs[0] : made->second;
-    graph.SetInsertionPoint(reader);
-    SNUG_ASSIGN_OR_RETURN(const NodeId both, builder.Add({.name = absl::StrCat(product.name, "+", sweep.name),
-                                                          .op = std::string(op),
-                                                          .options = sweep.options,
-                                                          .inputs = {dy, product.inputs[1], sweep.inputs[0]},
-                                                          .loc = product.loc,
-                                                          .phase = product.phase}));
-    graph.SetInsertionPoint(NodeId());
-    replaced[sweep.outputs[0]] = graph.node(both).outputs[0];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> both,
+                          builder.AddBefore(reader, product,
+                                            {.name = absl::StrCat(product.name, "+", sweep.name),
+                                             .op = std::string(op),
+                                             .options = sweep.options,
+                                             .inputs = {dy, product.inputs[1], sweep.inputs[0]}}));
+    replaced[sweep.outputs[0]] = both[0];
     graph.RemoveNode(reader);
     graph.RemoveNode(id);
   }

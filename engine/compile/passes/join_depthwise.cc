@@ -125,15 +125,12 @@ class DepthwiseJoiner {
       absl::StrAppend(&name, "+", graph_.node(last).name);
       joined_.push_back(last);
     }
-    graph_.SetInsertionPoint(last);
-    SNUG_ASSIGN_OR_RETURN(const NodeId node, builder_.Add({.name = std::move(name),
-                                                           .op = "depthwise_block",
-                                                           .options = proto::MakeOptions(options),
-                                                           .inputs = std::move(inputs),
-                                                           .loc = project.loc,
-                                                           .phase = project.phase}));
-    graph_.SetInsertionPoint(NodeId());
-    replaced_[graph_.node(last).outputs[0]] = graph_.node(node).outputs[0];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> made, builder_.AddBefore(last, project,
+                                                                              {.name = std::move(name),
+                                                                               .op = "depthwise_block",
+                                                                               .options = proto::MakeOptions(options),
+                                                                               .inputs = std::move(inputs)}));
+    replaced_[graph_.node(last).outputs[0]] = made[0];
     return absl::OkStatus();
   }
 

@@ -87,16 +87,13 @@ absl::Status LossInBlocks(Graph& graph, const OpRegistry& registry) {
     const ValueId dloss = graph.node(parts.constant).outputs[0];
     const ValueId bias = parts.grad_bias.valid() ? dense.inputs[2] : ValueId();
     if (moved.insert(parts.constant).second) graph.MoveBefore(parts.constant, id);
-    graph.SetInsertionPoint(id);
-    SNUG_ASSIGN_OR_RETURN(const NodeId joint,
-                          builder.Add({.name = absl::StrCat(dense.name, "+", loss.name),
-                                       .op = "dense_cross_entropy",
-                                       .options = loss.options,
-                                       .inputs = {dense.inputs[0], loss.inputs[1], dense.inputs[1], bias, dloss},
-                                       .loc = loss.loc,
-                                       .phase = loss.phase}));
-    graph.SetInsertionPoint(NodeId());
-    const std::vector<ValueId> made = graph.node(joint).outputs;
+    SNUG_ASSIGN_OR_RETURN(
+        const std::vector<ValueId> made,
+        builder.AddBefore(id, loss,
+                          {.name = absl::StrCat(dense.name, "+", loss.name),
+                           .op = "dense_cross_entropy",
+                           .options = loss.options,
+                           .inputs = {dense.inputs[0], loss.inputs[1], dense.inputs[1], bias, dloss}}));
     replaced[loss.outputs[0]] = made[0];
     replaced[graph.node(parts.grad_input).outputs[0]] = made[1];
     replaced[graph.node(parts.grad_weight).outputs[0]] = made[2];

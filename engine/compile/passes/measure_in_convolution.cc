@@ -31,18 +31,6 @@ absl::string_view ByGivenStatistics(absl::string_view op) {
 absl::Status MeasureInConvolution(Graph& graph, const OpRegistry& registry) {
   GraphBuilder builder(registry, &graph);
   std::unordered_map<ValueId, ValueId> replaced;
-  const auto add = [&](NodeId before, const Node& like, NodeSpec spec) -> absl::StatusOr<std::vector<ValueId>> {
-    spec.options = like.options;
-    spec.loc = like.loc;
-    spec.phase = like.phase;
-    spec.random_id = like.random_id;
-    spec.forward = like.forward;
-    graph.SetInsertionPoint(before);
-    const absl::StatusOr<NodeId> node = builder.Add(std::move(spec));
-    graph.SetInsertionPoint(NodeId());
-    SNUG_RETURN_IF_ERROR(node.status());
-    return graph.node(*node).outputs;
-  };
   for (const NodeId id : graph.ProgramOrder()) {
     const Node norm = graph.node(id);
     const absl::string_view by_given = ByGivenStatistics(norm.op);
@@ -52,18 +40,22 @@ absl::Status MeasureInConvolution(Graph& graph, const OpRegistry& registry) {
     const Node conv = graph.node(producer);
     if (!MeasuresAsItConvolves(conv.options.Get<proto::Conv>(), graph.type(conv.inputs[0]))) continue;
 
-    SNUG_ASSIGN_OR_RETURN(
-        const std::vector<ValueId> measured,
-        add(producer, conv,
-            {.name = absl::StrCat(conv.name, "+statistics"), .op = "conv_statistics", .inputs = conv.inputs}));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> measured,
+                          builder.AddBefore(producer, conv,
+                                            {.name = absl::StrCat(conv.name, "+statistics"),
+                                             .op = "conv_statistics",
+                                             .options = conv.options,
+                                             .inputs = conv.inputs}));
     std::vector<ValueId> inputs = norm.inputs;  // x, weight, bias and what is added, of which three may be absent
     inputs.resize(std::max<size_t>(inputs.size(), 3));
     inputs[0] = measured[0];
     inputs.insert(inputs.begin() + 3, {measured[1], measured[2]});
-    SNUG_ASSIGN_OR_RETURN(
-        const std::vector<ValueId> normalised,
-        add(id, norm,
-            {.name = absl::StrCat(norm.name, "/apply"), .op = std::string(by_given), .inputs = std::move(inputs)}));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> normalised,
+                          builder.AddBefore(id, norm,
+                                            {.name = absl::StrCat(norm.name, "/apply"),
+                                             .op = std::string(by_given),
+                                             .options = norm.options,
+                                             .inputs = std::move(inputs)}));
     replaced[conv.outputs[0]] = measured[0];
     replaced[norm.outputs[0]] = normalised[0];
     for (const size_t statistic : {1, 2}) replaced[norm.outputs[statistic]] = measured[statistic];

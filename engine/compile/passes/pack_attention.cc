@@ -3,6 +3,8 @@
 // stage, so neither the copies of the split nor those that join the gradients come about.
 #include <absl/strings/str_cat.h>
 
+#include <vector>
+
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
@@ -39,16 +41,14 @@ absl::Status PackAttention(Graph& graph, const OpRegistry& registry) {
     const Node attention = graph.node(id);
     const NodeId split = SplitBefore(graph, surroundings, attention);
     if (!split.valid()) continue;
-    graph.SetInsertionPoint(id);
-    SNUG_ASSIGN_OR_RETURN(const NodeId packed,
-                          builder.Add({.name = absl::StrCat(graph.node(split).name, "+", attention.name),
-                                       .op = "packed_attention",
-                                       .options = attention.options,
-                                       .inputs = {graph.node(split).inputs[0]},
-                                       .loc = attention.loc}));
-    graph.SetInsertionPoint(NodeId());
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> packed,
+                          builder.AddBefore(id, attention,
+                                            {.name = absl::StrCat(graph.node(split).name, "+", attention.name),
+                                             .op = "packed_attention",
+                                             .options = attention.options,
+                                             .inputs = {graph.node(split).inputs[0]}}));
     for (size_t i = 0; i < attention.outputs.size(); ++i) {
-      graph.ReplaceUses(attention.outputs[i], graph.node(packed).outputs[i]);
+      graph.ReplaceUses(attention.outputs[i], packed[i]);
     }
     graph.RemoveNode(id);
     graph.RemoveNode(split);

@@ -9,6 +9,7 @@
 // before pooling, the largest of many networks, are then free as soon as they are pooled. Batch norm computes the mask
 // anew from what it keeps (fuse_batch_norm) and gains nothing.
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
@@ -57,23 +58,19 @@ absl::Status PoolAfterMask(Graph& graph, const OpRegistry& registry) {
     if (surroundings.SoleReader(spread.outputs[0]) != id || surroundings.Kept(mask.outputs[0])) continue;
     const NodeId pool = PoolOf(graph, spread.inputs[0], mask.inputs[0]);
     if (!pool.valid() || IsBehindBatchNorm(graph, mask.inputs[0])) continue;
-    graph.SetInsertionPoint(id);
-    SNUG_ASSIGN_OR_RETURN(const NodeId before, builder.Add({.name = mask.name,
-                                                            .op = mask.op,
-                                                            .options = mask.options,
-                                                            .inputs = {graph.node(pool).outputs[0], spread.inputs[1]},
-                                                            .loc = mask.loc,
-                                                            .phase = mask.phase,
-                                                            .forward = mask.forward}));
-    SNUG_ASSIGN_OR_RETURN(const NodeId after, builder.Add({.name = spread.name,
-                                                           .op = spread.op,
-                                                           .options = spread.options,
-                                                           .inputs = {spread.inputs[0], graph.node(before).outputs[0]},
-                                                           .loc = spread.loc,
-                                                           .phase = spread.phase,
-                                                           .forward = spread.forward}));
-    graph.SetInsertionPoint(NodeId());
-    replaced[mask.outputs[0]] = graph.node(after).outputs[0];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> before,
+                          builder.AddBefore(id, mask,
+                                            {.name = mask.name,
+                                             .op = mask.op,
+                                             .options = mask.options,
+                                             .inputs = {graph.node(pool).outputs[0], spread.inputs[1]}}));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> after,
+                          builder.AddBefore(id, spread,
+                                            {.name = spread.name,
+                                             .op = spread.op,
+                                             .options = spread.options,
+                                             .inputs = {spread.inputs[0], before[0]}}));
+    replaced[mask.outputs[0]] = after[0];
     graph.RemoveNode(id);
     graph.RemoveNode(producer);
   }

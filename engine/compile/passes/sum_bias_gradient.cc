@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
@@ -39,15 +40,13 @@ absl::Status SumBiasGradient(Graph& graph, const OpRegistry& registry) {
     const NodeId sum = SumOf(graph, surroundings, weight.inputs[1]);
     if (!sum.valid() || replaced.count(graph.node(sum).outputs[0]) > 0) continue;
     // Both operands are there before the first of the two, and nobody reads a result before it.
-    graph.SetInsertionPoint(position[sum] < position[id] ? sum : id);
-    SNUG_ASSIGN_OR_RETURN(const NodeId both, builder.Add({.name = absl::StrCat(weight.name, "+", graph.node(sum).name),
-                                                          .op = "dense_grad_weight_bias",
-                                                          .inputs = weight.inputs,
-                                                          .loc = weight.loc,
-                                                          .phase = weight.phase}));
-    graph.SetInsertionPoint(NodeId());
-    replaced[weight.outputs[0]] = graph.node(both).outputs[0];
-    replaced[graph.node(sum).outputs[0]] = graph.node(both).outputs[1];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> both,
+                          builder.AddBefore(position[sum] < position[id] ? sum : id, weight,
+                                            {.name = absl::StrCat(weight.name, "+", graph.node(sum).name),
+                                             .op = "dense_grad_weight_bias",
+                                             .inputs = weight.inputs}));
+    replaced[weight.outputs[0]] = both[0];
+    replaced[graph.node(sum).outputs[0]] = both[1];
     graph.RemoveNode(id);
     graph.RemoveNode(sum);
   }

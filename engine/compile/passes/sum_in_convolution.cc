@@ -90,37 +90,25 @@ class ConvolutionSummer {
     *options.mutable_conv_grad() = conv.options.Get<proto::ConvGrad>();
     *options.mutable_norm() = fused;
     SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> summed,
-                          Add(norm_id, conv,
-                              {.name = absl::StrCat(conv.name, "+sums"),
-                               .op = "conv_grad_input_sums",
-                               .options = proto::MakeOptions(options),
-                               .inputs = {conv.inputs[0], conv.inputs[1], ports.x, ports.mean, ports.var, ports.weight,
-                                          ports.bias, ports.y, ports.dy2}}));
-    SNUG_ASSIGN_OR_RETURN(
-        const std::vector<ValueId> dx,
-        Add(norm_id, norm,
-            {.name = absl::StrCat(norm.name, "/apply"),
-             .op = "batch_norm_grad_input",
-             .options = proto::MakeOptions(fused.batch_norm()),
-             .inputs = {ports.x, ports.weight, ports.mean, ports.var, summed[0], summed[1], summed[2]}}));
+                          builder_.AddBefore(norm_id, conv,
+                                             {.name = absl::StrCat(conv.name, "+sums"),
+                                              .op = "conv_grad_input_sums",
+                                              .options = proto::MakeOptions(options),
+                                              .inputs = {conv.inputs[0], conv.inputs[1], ports.x, ports.mean, ports.var,
+                                                         ports.weight, ports.bias, ports.y, ports.dy2}}));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> dx,
+                          builder_.AddBefore(norm_id, norm,
+                                             {.name = absl::StrCat(norm.name, "/apply"),
+                                              .op = "batch_norm_grad_input",
+                                              .options = proto::MakeOptions(fused.batch_norm()),
+                                              .inputs = {ports.x, ports.weight, ports.mean, ports.var, summed[0],
+                                                         summed[1], summed[2]}}));
     replaced_[norm.outputs[0]] = dx[0];
     for (const size_t sum : {1, 2}) replaced_[norm.outputs[sum]] = summed[sum];
     if (norm.outputs.size() > 3) replaced_[norm.outputs[3]] = summed[0];
     graph_.RemoveNode(conv_id);
     graph_.RemoveNode(norm_id);
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::vector<ValueId>> Add(NodeId before, const Node& like, NodeSpec spec) {
-    spec.loc = like.loc;
-    spec.phase = like.phase;
-    spec.random_id = like.random_id;
-    spec.forward = like.forward;
-    graph_.SetInsertionPoint(before);
-    const absl::StatusOr<NodeId> node = builder_.Add(std::move(spec));
-    graph_.SetInsertionPoint(NodeId());
-    SNUG_RETURN_IF_ERROR(node.status());
-    return graph_.node(*node).outputs;
   }
 
   Graph& graph_;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a step of each model needs under every memory strategy: the tables of docs/benchmarks.md.
+"""What a step of each model needs under every memory strategy: the tables of docs/benchmarks/memory.md.
 
     bench/memory_bench.py [--models resnet50,gpt_small] [--batches 1,32] [--measure]
 

@@ -125,7 +125,7 @@ bool Has(dnnl::cpu_isa wanted) {
 }
 
 // AMD's processors do products of bfloat16 at twice the rate of float32's; Intel's that lack AMX at half of it
-// (docs/benchmarks.md).
+// (docs/benchmarks/bfloat16.md).
 bool IsAmd() {
 #if defined(__x86_64__)
   __builtin_cpu_init();

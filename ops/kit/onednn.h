@@ -20,8 +20,8 @@ std::string Version();  // the version of the library that runs, such as "2.6.0"
 // Says whether oneDNN has fast kernels for this element type on this machine (bfloat16 wants AVX-512).
 bool Supports(DType dtype);
 // Says whether this machine does products of bfloat16 faster than float32's: by AMX, or AMD's AVX-512. Intel's
-// instructions for them that are no AMX were measured at half the speed of float32's (docs/benchmarks.md), and oneDNN
-// without these is slower still.
+// instructions for them that are no AMX were measured at half the speed of float32's (docs/benchmarks/bfloat16.md), and
+// oneDNN without these is slower still.
 bool MultipliesBFloat16();
 bool HasAmx();
 

@@ -1,7 +1,7 @@
 // Planning is paid once, an allocator every step: when the plan has paid for itself. Counted, not timed, so that it is
 // the same on every machine: what planning looked at and what an allocator would be asked are weighed by what one of
-// each was measured to take (docs/benchmarks.md: planning seconds under "Memory of a step", and "Dynamic memory beside
-// the plan").
+// each was measured to take (docs/benchmarks/memory.md: planning seconds under "Memory of a step", and "Dynamic memory
+// beside the plan").
 #include <gtest/gtest.h>
 
 #include <string>

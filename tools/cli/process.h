@@ -7,8 +7,8 @@ namespace snug::core::cli {
 
 // libgomp's idle threads spin for milliseconds before they sleep. On a machine that also has other work they keep the
 // processor from the threads that they wait for, and steps of small networks take several times as long. A shorter time
-// costs an idle machine nothing (docs/benchmarks.md). libgomp reads its settings before main() begins, so this sets
-// GOMP_SPINCOUNT and starts the program anew in the same process. docs/environment.md tells users. It does nothing
+// costs an idle machine nothing (docs/benchmarks/engine.md). libgomp reads its settings before main() begins, so this
+// sets GOMP_SPINCOUNT and starts the program anew in the same process. docs/environment.md tells users. It does nothing
 // where GOMP_SPINCOUNT or OMP_WAIT_POLICY is set already.
 void SpinBriefly(char** argv);
 

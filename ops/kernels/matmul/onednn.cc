@@ -35,7 +35,7 @@ memory::desc Operand(const MatMulNode& node, const Strides& batch_strides, int64
 
 // Says whether a reorder node packs b. Without it the library packs what it gets row by row at every call, which takes
 // more than a quarter of the product's time with large weights, a twentieth to a tenth with small ones
-// (docs/benchmarks.md).
+// (docs/benchmarks/training.md).
 bool WorthPacking(const MatMulNode& node, DType dtype) {
   constexpr int64_t kManyRows = 256;
   constexpr int64_t kManyElements = 1 << 20;

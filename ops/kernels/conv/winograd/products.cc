@@ -14,10 +14,10 @@ namespace {
 constexpr int64_t kPieceDepth = 64;
 constexpr int64_t kLineFloats = 16;  // of a cache
 
-// Which piece of the panels a strip asks for. The first strip of a panel asks for the next piece. Where panels come
-// from memory, the second strip asks for the piece after that, which is in the second-level cache by the time it is
-// next. A panel of one whole strip has nobody to ask for that one.
-enum class AskedPiece : uint8_t { kNone, kNext, kAfterNext };
+// Which pieces of the panels a strip asks for. The first strip of a panel asks for the next piece. Where panels come
+// from memory, the second strip, or the first one if it is alone, asks for the piece after that, which is in the
+// second-level cache by the time it is next.
+enum class AskedPiece : uint8_t { kNone, kNext, kAfterNext, kBoth };
 
 // A register tile's rows of a piece, and how many floats further on what later pieces read is.
 struct Strip {
@@ -54,9 +54,10 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
     Vector b0, b1;
     LoadFloats(columns, b0);
     LoadFloats(columns + Tile::kLanes, b1);
-    if constexpr (kAsked == AskedPiece::kNext) {
+    if constexpr (kAsked == AskedPiece::kNext || kAsked == AskedPiece::kBoth) {
       for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) __builtin_prefetch(columns + s.to_next_panel + l, 0, 3);
-    } else if constexpr (kAsked == AskedPiece::kAfterNext) {
+    }
+    if constexpr (kAsked == AskedPiece::kAfterNext || kAsked == AskedPiece::kBoth) {
       for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) {
         __builtin_prefetch(columns + s.to_panel_after_next + l, 0, 2);
       }
@@ -90,20 +91,29 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
   }
 }
 
-// `strip`: the how manieth of its panel's it is.
 template <Isa kIsa, bool kTilesAreRows, bool kAsksForRows>
-SNUG_INLINE void MultiplyStripOfPanel(int64_t strip, bool panels_from_memory, const Strip& s) {
-  if (strip == 0) return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNext>(s);
-  if (strip == 1 && panels_from_memory) {
-    return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kAfterNext>(s);
+SNUG_INLINE void MultiplyStripThatAsks(AskedPiece asked, const Strip& s) {
+  switch (asked) {
+    case AskedPiece::kNone:
+      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNone>(s);
+    case AskedPiece::kNext:
+      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNext>(s);
+    case AskedPiece::kAfterNext:
+      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kAfterNext>(s);
+    case AskedPiece::kBoth:
+      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kBoth>(s);
   }
-  MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNone>(s);
 }
 
 // Multiplies `m` rows. `first` is where they, their results and the first panel begin.
 template <Isa kIsa, bool kTilesAreRows>
 SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, int64_t m, const Strip& first) {
   using Tile = GemmTile<kIsa, float>;
+  const bool alone = m < 2 * Tile::kRows;
+  const auto asked_by = [&](int64_t strip) SNUG_LAMBDA {
+    if (strip == 0) return all.panels_from_memory && alone ? AskedPiece::kBoth : AskedPiece::kNext;
+    return strip == 1 && all.panels_from_memory ? AskedPiece::kAfterNext : AskedPiece::kNone;
+  };
   for (int64_t j = 0; j < kOutBlock; j += Tile::kColumns) {
     for (int64_t i = 0; i < m; i += Tile::kRows) {
       Strip s = first;
@@ -114,9 +124,9 @@ SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, 
       if (rows < Tile::kRows) {
         MultiplyTile(isa, rows, s.depth, s.a, s.panel, Tile::kColumns, s.c, kOutBlock, s.accumulate);
       } else if (j == 0) {
-        MultiplyStripOfPanel<kIsa, kTilesAreRows, true>(i / Tile::kRows, all.panels_from_memory, s);
+        MultiplyStripThatAsks<kIsa, kTilesAreRows, true>(asked_by(i / Tile::kRows), s);
       } else {
-        MultiplyStripOfPanel<kIsa, kTilesAreRows, false>(i / Tile::kRows, all.panels_from_memory, s);
+        MultiplyStripThatAsks<kIsa, kTilesAreRows, false>(asked_by(i / Tile::kRows), s);
       }
     }
   }

@@ -68,23 +68,25 @@ SNUG_INLINE void Each(Vector& v, F f) {
   std::memcpy(&v, values, sizeof(v));
 }
 
-// Applies an activation that is known as it runs: what is written is compiled once for all of them.
-struct AnyActivation {
-  explicit AnyActivation(Activation which)
-      : activation(which),
-        low(which == Activation::kRelu || which == Activation::kRelu6 ? 0.0F : -std::numeric_limits<float>::infinity()),
-        high(which == Activation::kRelu6 ? 6.0F : std::numeric_limits<float>::infinity()) {}
+// relu and relu6.
+struct Clamped {
+  float low, high;
+
+  template <class Vector>
+  SNUG_INLINE void operator()(Vector& v) const {
+    v = v < low ? Vector{} + low : v;
+    v = v > high ? Vector{} + high : v;
+  }
+};
+// sigmoid and tanh. Which of them is known as it runs, so what is written is compiled once for both.
+struct Curved {
+  Activation activation;
 
   template <class Vector>
   SNUG_INLINE void operator()(Vector& v) const {
     if (activation == Activation::kSigmoid) return Each(v, [](float x) SNUG_LAMBDA { return Sigmoid(x); });
-    if (activation == Activation::kTanh) return Each(v, [](float x) SNUG_LAMBDA { return Tanh(x); });
-    const float least = low, most = high;
-    Each(v, [=](float x) SNUG_LAMBDA { return x < least ? least : x > most ? most : x; });
+    Each(v, [](float x) SNUG_LAMBDA { return Tanh(x); });
   }
-
-  Activation activation;
-  float low, high;
 };
 struct NoActivation {
   template <class Vector>
@@ -109,7 +111,9 @@ void WriteTiles(const WinogradSizes& s, const Tiling& tiling, const TileBlock& t
         }
       };
       if constexpr (Axis::kActivates) {
-        if (activation != Activation::kIdentity) return write(AnyActivation(activation));
+        if (activation == Activation::kRelu) return write(Clamped{0, std::numeric_limits<float>::infinity()});
+        if (activation == Activation::kRelu6) return write(Clamped{0, 6});
+        if (activation != Activation::kIdentity) return write(Curved{activation});
       }
       write(NoActivation());
     });

@@ -30,7 +30,7 @@ constexpr int64_t kSlabFloats = 3 << 15;
 constexpr int64_t kGroupFloats = 21 << 13;
 constexpr int64_t kLeastGroup = 16, kMostGroups = 3;
 
-// Either the transformed filters are few and all held, and each worker transforms the tiles of one block after the
+// Either the transformed filters are few and all held, and each worker transforms blocks of its tiles, one after the
 // other; or the transformed data of many tiles are held, and workers multiply groups of them with the filters of blocks
 // of output channels, which they transform for themselves, unless they are given.
 struct ConvCut : Tiling {
@@ -63,19 +63,17 @@ struct ConvCut : Tiling {
   bool filters_held;
   bool slabs;
   int64_t slab;  // input channels; all of them, or a slab
-  int64_t data_tiles;
+  int64_t data_tiles;  // at most, where filters are held
   int64_t group;       // tiles whose sums a worker has
   int64_t tile_block;  // of a group, multiplied together
   int64_t slab_point;
   int64_t data_point, sums_point;
 
  private:
-  // Blocks are equal, and as many for each thread.
   int64_t TilesOfWorker(int threads, int64_t in_channels) const {
     const int64_t most =
         std::clamp(kBlockFloats / points / in_channels / kTileStep * kTileStep, kLeastTiles, kMostTiles);
-    const int64_t blocks = Parts(Parts(tiles, most), threads) * threads;
-    return Parts(Parts(tiles, blocks), kTileStep) * kTileStep;
+    return std::min(most, Parts(Parts(tiles, threads), kTileStep) * kTileStep);
   }
   int64_t MostOfSlabs() const { return kGroupFloats / sums / kOutBlock / kTileStep * kTileStep; }
   int64_t MostOfGroup() const { return slabs ? MostOfSlabs() : std::min(MostOfSlabs(), kMostTilesOfHeld); }
@@ -207,17 +205,20 @@ void TransformHeldTiles(int threads, const ConvRun<T>& run, int64_t first, int64
   });
 }
 
-// `panels`: the filters of all blocks.
+// `panels`: the filters of all blocks. Workers have as many tiles each, to a few, and cut them into equal blocks.
 template <class T>
 void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const float* panels, float* sums) {
   const ConvCut& cut = run.cut;
   const Channels channels = {0, run.s.in_channels};
-  ForEachWorker(threads, Parts(cut.tiles, cut.data_tiles), [&](int64_t worker, int64_t begin, int64_t end) {
+  const int64_t few = run.moments.asked() ? kMeasuredTiles : kTileStep / 2;
+  ForEachWorker(threads, Parts(cut.tiles, few), [&](int64_t worker, int64_t begin, int64_t end) {
     float* const own_data = data + worker * cut.data_floats();
     float* const own_sums = sums + worker * cut.sums_floats();
-    for (int64_t tile = begin * cut.data_tiles; tile < std::min(cut.tiles, end * cut.data_tiles);
-         tile += cut.data_tiles) {
-      const TileBlock tiles(cut, tile, std::min(cut.data_tiles, cut.tiles - tile));
+    const int64_t blocks = Parts((end - begin) * few, cut.data_tiles);
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t tile = (begin + (end - begin) * i / blocks) * few;
+      const int64_t behind = std::min(cut.tiles, (begin + (end - begin) * (i + 1) / blocks) * few);
+      const TileBlock tiles(cut, tile, behind - tile);
       TransformTiles(run.s, cut, tiles, 0, tiles.count(), channels, run.x, own_data, cut.data_point);
       const BlockOfTiles all = {tiles, tile, own_sums};
       for (int64_t block = 0; block < cut.out_blocks; ++block) {

@@ -19,7 +19,7 @@ bool ConvolvesAndAdds(const proto::FusedConv& options, const ValueType& x);
 bool MeasuresAsItConvolves(const proto::Conv& options, const ValueType& x);
 
 // Says whether the gradient of a convolution's data, given dy, is masked and summed on the way for the batch norm
-// before it, in less time than a sweep over it takes.
-bool SumsAsItConvolvesBack(const proto::ConvGrad& options, const ValueType& dy);
+// before it, in less time than a sweep over it takes. `adds`: another gradient is to be added first.
+bool SumsAsItConvolvesBack(const proto::ConvGrad& options, const ValueType& dy, bool adds);
 
 }  // namespace snug::core

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "engine/base/status.h"
 #include "ops/node_types.h"
+#include "ops/prepare_context.h"
 
 namespace snug::core {
 
@@ -11,6 +13,20 @@ KernelRow OwnOnCuda(KernelFn run) { return {.device = kOnCuda, .name = "own", .r
 
 NotServed Refused(std::string why) { return {NotServed::Cause::kRefused, std::move(why)}; }
 NotServed ByDesign(std::string why) { return {NotServed::Cause::kByDesign, std::move(why)}; }
+
+absl::StatusOr<std::vector<std::string>> ChoicesAmong(absl::Span<const KernelRow* const> rows,
+                                                      const PrepareContext& context) {
+  std::vector<std::string> names;
+  for (const KernelRow* row : rows) {
+    if (row != rows.front() && !(rows.front()->tunable && row->tunable)) continue;
+    if (row->serves != nullptr && row->serves(context.types()).has_value()) continue;
+    if (row->tunable) names.emplace_back(row->name);
+    if (row->variants == nullptr) continue;
+    SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> more, row->variants(context));
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  return names;
+}
 
 std::optional<NotServed> NotInDouble(const NodeTypes& types) {
   bool in_double = false;

@@ -90,6 +90,9 @@ struct KernelRow {
   KeptInputFn kept_input = nullptr;
   ServesFn serves = nullptr;    // nullopt, or the reason why it does not; null: it serves every node
   PrepareFn prepare = nullptr;  // library objects, workspace, wanted layouts; null: stateless, no workspace
+  // `snug tune` may ask for this row, by its name, in place of another that is so, too. Prepare then declines what asks
+  // for another.
+  bool tunable = false;
   // Lists by name what else Prepare can build for these types (a library's other implementations, another algorithm).
   // All are right to rounding; `snug tune` measures which is fastest. The name of a later row stands for that row.
   // Null: there is nothing else.
@@ -117,6 +120,10 @@ struct PreparedKernel {
 // The two rows that most ops have: the reference, and a kernel of ours on CUDA that needs no workspace.
 KernelRow Plain(KernelFn run);
 KernelRow OwnOnCuda(KernelFn run);
+
+// Lists what a tuning may ask for where the first of these rows serves, and is taken unless another is asked for.
+absl::StatusOr<std::vector<std::string>> ChoicesAmong(absl::Span<const KernelRow* const> rows,
+                                                      const PrepareContext& context);
 
 // For KernelRow::serves, if a kernel knows float32 and bfloat16 only. It is by design: a network is in float64 because
 // its user asked for exact results and not for speed (docs/decisions.md).

@@ -3,10 +3,10 @@
 // pass makes: it is forward only and has an activation in the same sweep. conv_grad_input is also what conv_transpose
 // consists of, so it has gradients itself.
 //
-// The fast kernels on the CPU are our own for 3 x 3 taps and for depthwise ones (ops/kernels/conv/own.h), and in part
-// for 1 x 1 taps and gradients of weights (products.h there), and oneDNN's for all others. Data keeps its layout, of
-// which channels-last is fastest; for the library, weights and their gradient have the packed layout that it wants for
-// each of the three products.
+// The fast kernels on the CPU are our own for 3 x 3 taps, for depthwise ones, and in part for 1 x 1 taps and gradients
+// of weights (ops/kernels/conv/own_rows.h), and oneDNN's for all others. Data keeps its layout, of which channels-last
+// is fastest; for the library, weights and their gradient have the packed layout that it wants for each of the three
+// products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -22,9 +22,8 @@
 #include "ops/kernels/conv/cuda.h"
 #include "ops/kernels/conv/cuda_depthwise.h"
 #include "ops/kernels/conv/onednn_row.h"
-#include "ops/kernels/conv/own.h"
+#include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/plain.h"
-#include "ops/kernels/conv/products.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/options.h"
 #include "ops/layer_context.h"
@@ -207,44 +206,15 @@ ConvNode GradWeightNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).s
 
 // ---- kernels ----
 
-using Names = absl::StatusOr<std::vector<std::string>>;
-
-#if SNUG_HAS_ONEDNN
-// Lists what the library's row lists itself, and of the two that multiply all pixels the one that is not taken unasked.
-VariantsFn BesideProduct(const KernelRow& library, ConvPart part, DescribeConv describe) {
-  return [=, name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
-    SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, listed(c));
-    names.insert(names.begin(), IsOwnProduct(c, part, describe) ? name : "product");
-    return names;
-  };
-}
-
-// Lists the library's row, and what it lists.
-VariantsFn WithRow(const KernelRow& library) {
-  return [name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
-    SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, listed(c));
-    names.insert(names.begin(), name);
-    return names;
-  };
-}
-#endif
-
 std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv describe) {
-  VariantsFn beside_own = nullptr, beside_product = nullptr;
-#if SNUG_HAS_ONEDNN
-  KernelRow onednn = OneDnnConvRow(part, describe);
-  beside_own = WithRow(onednn);
-  beside_product = BesideProduct(onednn, part, describe);
-#endif
-  std::vector<KernelRow> rows = {WinogradConvRow(part, describe, beside_own),
-                                 DepthwiseConvRow(part, describe, beside_own)};
+  std::vector<KernelRow> rows = {WinogradConvRow(part, describe), DepthwiseConvRow(part, describe)};
   if (part == ConvPart::kGradWeight) {
-    rows.push_back(TallConvRow(describe, beside_own));
-    rows.push_back(PatchesConvRow(describe, beside_own));
+    rows.push_back(TallConvRow(describe));
+    rows.push_back(PatchesConvRow(describe));
   }
-  rows.push_back(ProductConvRow(part, describe, beside_product));
+  rows.push_back(ProductConvRow(part, describe));
 #if SNUG_HAS_ONEDNN
-  rows.push_back(std::move(onednn));
+  rows.push_back(OneDnnConvRow(part, describe));
 #endif
   rows.push_back(Plain(std::move(plain)));
 #if SNUG_HAS_CUDA

@@ -9,9 +9,9 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/activation/in_place.h"
+#include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/pixels.h"
 #include "ops/kernels/conv/plain.h"
-#include "ops/kernels/conv/products.h"
 #include "ops/kit/dispatch.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -139,7 +139,7 @@ SNUG_OPS(conv_add) {
            .aliases = {{Alias::Kind::kMayShare, /*output=*/0, /*input=*/kShortcut}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ConvAddCost,
-           .kernels = {ProductConvRow(ConvPart::kForward, NodeOf, nullptr),
+           .kernels = {ProductConvRow(ConvPart::kForward, NodeOf),
                        {.name = "plain", .prepare = PreparePlain, .run = RunPlain}},
            .samples = Samples}};
 }

@@ -13,8 +13,9 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/plain.h"
-#include "ops/kernels/conv/products.h"
+#include "ops/kernels/conv/product_choice.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
@@ -155,6 +156,19 @@ void Samples(SampleBuilder& s) {
   sample("many_channels", "filters: 16 kernel: 1", {1, 600, 3, 9}, {16, 600, 1, 1}, {1, 16, 3, 9});
   sample("taps", "filters: 3 kernel: 3 stride: 2 pad: 1", {2, 5, 6, 7}, {3, 5, 3, 3}, {2, 3, 3, 4});
   sample("strided", "filters: 18 kernel: 1 stride: 2", {1, 16, 5, 6}, {18, 16, 1, 1}, {1, 18, 3, 3});
+  const Shape image = {2, 37, 9, 11}, image_dy = {2, 37, 5, 6}, taps = {37, 1, 3, 3};
+  for (const char* activation : {"IDENTITY", "RELU", "RELU6"}) {
+    const auto name = [&](const char* what) { return absl::StrCat("depthwise_", activation, what); };
+    const char* options = "filters: 37 kernel: 3 groups: 37 pad: 1";
+    const char* in_steps = "filters: 37 kernel: 3 groups: 37 pad: 1 stride: 2";
+    sample(name("").c_str(), options, image, taps, image, activation, {.dy2 = false});
+    sample(name("_from_x").c_str(), options, image, taps, image, activation, {.y = false, .dy2 = false});
+    sample(name("_in_steps").c_str(), in_steps, image, taps, image_dy, activation, {.dy2 = false});
+    sample(name("_in_steps_from_x").c_str(), in_steps, image, taps, image_dy, activation, {.y = false, .dy2 = false});
+  }
+  sample("depthwise_and_more", "filters: 37 kernel: 3 groups: 37 pad: 1", image, taps, image);
+  sample("depthwise_5x5", "filters: 16 kernel: 5 groups: 16 pad: 2", {3, 16, 21, 30}, {16, 1, 5, 5}, {3, 16, 21, 30},
+         "RELU", {.dy2 = false, .affine = false});
   sample("signal", "filters: 6 kernel: 1", {2, 4, 9}, {6, 4, 1}, {2, 6, 9});
   s.Case("known")
       .With(proto::ParseOptions<OpOptions>(
@@ -196,9 +210,13 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 }  // namespace ops::conv_grad_input_sums
 
-bool SumsAsItConvolvesBack(const proto::ConvGrad& options, const ValueType& dy) {
+// In bfloat16 another kernel may be faster by more than a sweep takes, unless each channel is alone.
+bool SumsAsItConvolvesBack(const proto::ConvGrad& options, const ValueType& dy, bool adds) {
+  if (!dy.layout.channels_last() || (dy.dtype != DType::kFloat32 && dy.dtype != DType::kBFloat16)) return false;
   const absl::StatusOr<ops::ConvGeometry> g = ops::MakeConvGeometry(options.conv(), Shape(options.dim()));
-  return g.ok() && dy.dtype == DType::kFloat32 && dy.layout.channels_last() && ops::SummingProductPays(*g);
+  if (!g.ok()) return false;
+  if (!ops::WhyNotDepthwiseSizes(*g).has_value()) return !adds;
+  return dy.dtype == DType::kFloat32 && ops::SummingProductPays(*g);
 }
 
 namespace ops::conv_grad_input_sums {
@@ -221,7 +239,8 @@ SNUG_OPS(conv_grad_input_sums) {
            .aliases = {{Alias::Kind::kMayShare, /*output=*/0, /*input=*/kSumsDy2}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = CostOfBoth,
-           .kernels = {ProductConvRow(ConvPart::kGradInput, NodeOf, nullptr),
+           .kernels = {DepthwiseConvRow(ConvPart::kGradInput, NodeOf),
+                       ProductConvRow(ConvPart::kGradInput, NodeOf),
                        {.name = "plain", .prepare = PreparePlain, .run = RunPlain}},
            .samples = Samples}};
 }

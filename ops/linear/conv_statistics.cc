@@ -9,9 +9,10 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
-#include "ops/kernels/conv/own.h"
+#include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/plain.h"
-#include "ops/kernels/conv/products.h"
+#include "ops/kernels/conv/product_choice.h"
+#include "ops/kernels/conv/winograd_sizes.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
@@ -126,9 +127,14 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 }  // namespace ops::conv_statistics
 
+// In bfloat16 another kernel may be faster by more than a sweep takes, unless each channel is alone.
 bool MeasuresAsItConvolves(const proto::Conv& options, const ValueType& x) {
+  if (!x.layout.channels_last() || (x.dtype != DType::kFloat32 && x.dtype != DType::kBFloat16)) return false;
   const absl::StatusOr<ops::ConvGeometry> g = ops::MakeConvGeometry(options, x.shape);
-  return g.ok() && ops::MeasuringPays(*g, x);
+  if (!g.ok()) return false;
+  if (!ops::WhyNotDepthwiseSizes(*g).has_value()) return true;
+  if (g->groups != 1 || x.dtype != DType::kFloat32) return false;
+  return !ops::WhyNotWinogradSizes(*g).has_value() || ops::MeasuringProductPays(*g);
 }
 
 namespace ops::conv_statistics {
@@ -142,9 +148,8 @@ SNUG_OPS(conv_statistics) {
        .infer = Infer,
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = CostOfBoth,
-       .kernels = {WinogradConvRow(ConvPart::kForward, NodeOf, nullptr),
-                   DepthwiseConvRow(ConvPart::kForward, NodeOf, nullptr),
-                   ProductConvRow(ConvPart::kForward, NodeOf, nullptr), Plain(RunPlain)},
+       .kernels = {WinogradConvRow(ConvPart::kForward, NodeOf), DepthwiseConvRow(ConvPart::kForward, NodeOf),
+                   ProductConvRow(ConvPart::kForward, NodeOf), Plain(RunPlain)},
        .samples = Samples}};
 }
 

@@ -113,13 +113,13 @@ Failures FailuresOf(const absl::Status& status, Failures failures) {
   return failures;
 }
 
-const KernelRow& FirstOnCpu(const OpDef& op, const NodeTypes& types) {
-  static const auto* const none = new KernelRow;  // serves for views
-  for (const KernelRow* row : op.KernelsOn(Device::Kind::kCpu)) {
-    const bool serves = row->serves == nullptr || !row->serves(types).has_value();
-    if (row->kept_input == nullptr && serves) return *row;
-  }
-  return *none;
+// The rows that serve where no input is kept; none for views.
+std::vector<const KernelRow*> ServingOnCpu(const OpDef& op, const NodeTypes& types) {
+  std::vector<const KernelRow*> rows = op.KernelsOn(Device::Kind::kCpu);
+  std::erase_if(rows, [&](const KernelRow* row) {
+    return row->kept_input != nullptr || (row->serves != nullptr && row->serves(types).has_value());
+  });
+  return rows;
 }
 
 std::optional<size_t> GateOf(const ConformanceCase& c) {
@@ -193,10 +193,11 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
 // Tries what the op offers besides its own choice, for `snug tune` to measure.
 absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
                             const NodeRun& plain, double tolerance, Failures* failures) {
-  const VariantsFn& variants = FirstOnCpu(*c.op, setup.types).variants;
-  if (variants == nullptr) return absl::OkStatus();
+  const std::vector<const KernelRow*> rows = ServingOnCpu(*c.op, setup.types);
+  if (rows.empty()) return absl::OkStatus();
   for (const int threads : {1, 2}) {
-    SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> names, variants(PrepareContext(setup.types, threads)));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          ChoicesAmong(rows, PrepareContext(setup.types, threads)));
     for (const std::string& name : names) {
       SNUG_ASSIGN_OR_RETURN(const NodeRunner runner, NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kFast,
                                                                       threads, c.sample->random_id(), name));

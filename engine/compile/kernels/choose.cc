@@ -81,8 +81,12 @@ class Chooser {
       const int input = row->kept_input(TypesOf(graph_, graph_.node(id)));
       return !IsKept(id, input) && !reads_.values.contains(graph_.node(id).inputs[static_cast<size_t>(input)]);
     });
-    if (!options_.plain_kernels) return ChooseAmong(id, op, rows);
-    return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
+    if (options_.plain_kernels) {
+      return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
+    }
+    SNUG_RETURN_IF_ERROR(ChooseAmong(id, op, rows));
+    std::erase(choice(id).offered, choice(id).kernel->name);  // what is taken anyway
+    return absl::OkStatus();
   }
 
   // Notes why the first `count` of these rows do not serve the node, and returns the others.
@@ -102,7 +106,10 @@ class Chooser {
       rows = PassOver(id, rows, 1, *reason);
     }
     KernelChoice& chosen = choice(id);
-    chosen = {.kernel = Shared(*rows[0]), .passed_over = std::move(chosen.passed_over)};
+    chosen = {.kernel = Shared(*rows[0]),
+              .key = std::move(chosen.key),
+              .offered = std::move(chosen.offered),
+              .passed_over = std::move(chosen.passed_over)};
     if (rows[0]->prepare == nullptr) return absl::OkStatus();
     return Annotate(Prepare(id, op, rows), "prepare");
   }
@@ -116,15 +123,17 @@ class Chooser {
 
   // The first of these rows, or what a tuning asks for instead.
   absl::Status Prepare(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
-    const KernelRow& row = *rows[0];
-    if (row.variants == nullptr || (options_.tuning == nullptr && !options_.list_choices)) {
+    const bool has_choices = rows[0]->tunable || rows[0]->variants != nullptr;
+    if (!has_choices || (options_.tuning == nullptr && !options_.list_choices)) {
       return PrepareNamed(id, op, rows, "");
     }
-    const NodeTypes types = TypesOf(graph_, graph_.node(id));
     KernelChoice& chosen = choice(id);  // until nodes are inserted
-    chosen.key = TuningKey(op.name, types);
-    if (options_.list_choices) {
-      SNUG_ASSIGN_OR_RETURN(chosen.offered, row.variants(ContextFor(id, types, "")));
+    if (chosen.key.empty()) {           // no other row has been tried
+      const NodeTypes types = TypesOf(graph_, graph_.node(id));
+      chosen.key = TuningKey(op.name, types);
+      if (options_.list_choices) {
+        SNUG_ASSIGN_OR_RETURN(chosen.offered, ChoicesAmong(rows, ContextFor(id, types, "")));
+      }
     }
     const std::string tuned = options_.tuning != nullptr ? options_.tuning->ChoiceFor(chosen.key) : "";
     if (tuned.empty()) return PrepareNamed(id, op, rows, "");
@@ -204,12 +213,10 @@ class Chooser {
 
   // The first of these rows instead of one before them; what a tuning asked for is still that.
   absl::Status TakeRow(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
-    const KernelChoice before = choice(id);
+    const std::string choice_before = choice(id).choice;
     SNUG_RETURN_IF_ERROR(ChooseAmong(id, op, rows));
     KernelChoice& other = choice(id);
-    other.key = before.key;
-    other.offered = before.offered;
-    if (other.choice.empty()) other.choice = before.choice;
+    if (other.choice.empty()) other.choice = choice_before;
     return absl::OkStatus();
   }
 

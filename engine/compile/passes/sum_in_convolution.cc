@@ -61,10 +61,11 @@ class ConvolutionSummer {
       const Node norm = graph_.node(id);
       std::optional<NormGradPorts> ports = PortsOf(norm);
       if (!ports.has_value()) continue;
-      NodeId conv = ConvolutionThatSums(ports->dy);
-      if (!conv.valid()) {
+      const bool adds = ports->dy2.valid();
+      NodeId conv = ConvolutionThatSums(ports->dy, adds);
+      if (!conv.valid() && adds) {
         std::swap(ports->dy, ports->dy2);
-        conv = ConvolutionThatSums(ports->dy);
+        conv = ConvolutionThatSums(ports->dy, adds);
       }
       if (conv.valid()) SNUG_RETURN_IF_ERROR(SumIn(conv, id, *ports));
     }
@@ -73,13 +74,14 @@ class ConvolutionSummer {
   }
 
  private:
-  // Returns the node that makes a gradient, if it can sum it on the way; invalid otherwise.
-  NodeId ConvolutionThatSums(ValueId gradient) const {
+  // Returns the node that makes a gradient, if it can sum it on the way, with another one if it `adds` that; invalid
+  // otherwise.
+  NodeId ConvolutionThatSums(ValueId gradient, bool adds) const {
     if (!gradient.valid() || !surroundings_.SoleReader(gradient).valid()) return NodeId();
     const NodeId producer = graph_.value(gradient).producer;
     if (!producer.valid() || graph_.node(producer).op != "conv_grad_input") return NodeId();
     const Node& conv = graph_.node(producer);
-    const bool sums = SumsAsItConvolvesBack(conv.options.Get<proto::ConvGrad>(), graph_.type(conv.inputs[0]));
+    const bool sums = SumsAsItConvolvesBack(conv.options.Get<proto::ConvGrad>(), graph_.type(conv.inputs[0]), adds);
     return sums ? producer : NodeId();
   }
 

@@ -1,6 +1,7 @@
 #include "ops/kernels/conv/depthwise.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "engine/base/dtype.h"
@@ -138,7 +139,7 @@ SNUG_INLINE void SumTapsOf(const DepthwiseRows<T>& r, const TapList<T>& list, T*
 // `lines`, or 0.
 template <Isa kIsa, int kTaps, int kStride, int kLines, class T>
 SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* x, const float* tap, const float* bias,
-                             T* y, Coming& coming_x, Coming& coming_y) {
+                             T* y, std::array<Coming, 3>& coming) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
   constexpr int kWindow = (kPixels - 1) * kStride + kTaps;
   const int64_t channels = r.channels, line = r.in_width * r.channels;
@@ -158,8 +159,7 @@ SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* 
     } else {
       AddLines<kIsa, kTaps, kStride, kLines, false>(from, line, lines, columns, taps, sums);
     }
-    coming_x.Ask();
-    coming_y.Ask();
+    for (Coming& lines_to_come : coming) lines_to_come.Ask();
     T* to = y + pixel * channels;
 #pragma GCC unroll 4
     for (int p = 0; p < kPixels; ++p) {
@@ -177,7 +177,9 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T*
   constexpr int64_t kVectors = VectorsOfLine<T>(kLanes);
   const int64_t vectors = Parts(r.channels, kLanes);
   const int64_t calls = vectors * (end - begin) * Parts(r.out_width, kPixels);
-  Coming coming_x(r.coming_x, r.coming_x_bytes, calls), coming_y(r.coming_y, r.coming_y_bytes, calls);
+  std::array<Coming, 3> coming = {Coming(r.coming_x, r.coming_x_bytes, calls),
+                                  Coming(r.coming_y, r.coming_y_bytes, calls),
+                                  Coming(r.coming_rest, r.coming_rest_bytes, calls)};
   for (int64_t first = 0; first < vectors; first += kVectors) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t top = row * r.stride_height - r.pad_top;
@@ -189,9 +191,9 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T*
         const float* tap = r.taps + tap_rows.begin * kTaps * r.channels + c;
         T* to = y + (row - begin) * r.out_width * r.channels + c;
         if (kTaps == 3 && lines == 3) {
-          RowOfVector<kIsa, kTaps, kStride, kTaps == 3 ? 3 : 0>(r, lines, x, tap, r.bias + c, to, coming_x, coming_y);
+          RowOfVector<kIsa, kTaps, kStride, kTaps == 3 ? 3 : 0>(r, lines, x, tap, r.bias + c, to, coming);
         } else {
-          RowOfVector<kIsa, kTaps, kStride, 0>(r, lines, x, tap, r.bias + c, to, coming_x, coming_y);
+          RowOfVector<kIsa, kTaps, kStride, 0>(r, lines, x, tap, r.bias + c, to, coming);
         }
       }
     }
@@ -267,17 +269,36 @@ void PackTaps(int64_t channels, int64_t taps, const T* w, const T* bias, bool re
   }
 }
 
-// Calls strip(image, first row, end row) for all of an image's rows that are written; `row_bytes` are read and written
-// for one.
-template <class Strip>
-void ForEachStrip(int threads, int64_t batch, int64_t height, int64_t row_bytes, const Strip& strip) {
-  const int64_t rows = RowsOfStrip(height, row_bytes);
-  const int64_t strips = Parts(height, rows);
-  ParallelFor(threads, batch * strips, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % strips * rows;
-      strip(i / strips, first, std::min(height, first + rows));
-    }
+// How images are cut: into strips of rows that are written, for each of which `row_bytes` are read and written. Where
+// what is written is measured, or summed, they are the parts.
+struct Strips {
+  Strips(int64_t images, int64_t rows_of_image, int64_t row_bytes)
+      : batch(images), height(rows_of_image), rows(RowsOfStrip(height, row_bytes)), of_image(Parts(height, rows)) {}
+  int64_t count() const { return batch * of_image; }
+
+  int64_t batch, height;
+  int64_t rows;  // of a strip, but the last of an image
+  int64_t of_image;
+};
+// Rows [begin, end) of an image.
+struct RowStrip {
+  RowStrip(const Strips& strips, int64_t number)
+      : part(number),
+        image(number / strips.of_image),
+        begin(number % strips.of_image * strips.rows),
+        end(std::min(strips.height, begin + strips.rows)),
+        first_row(image * strips.height + begin) {}
+  int64_t rows() const { return end - begin; }
+
+  int64_t part, image, begin, end;
+  int64_t first_row;  // counted through all images
+};
+
+// Calls body(strip) for each.
+template <class Body>
+void ForEachStrip(int threads, const Strips& strips, const Body& body) {
+  ParallelFor(threads, strips.count(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(RowStrip(strips, i));
   });
 }
 
@@ -298,50 +319,42 @@ int64_t RowBytes(int64_t in_width, int64_t stride_height, int64_t out_width, int
   return (in_width * stride_height + out_width) * channels * static_cast<int64_t>(sizeof(T));
 }
 
-// The strips are the parts in which the channels of y are measured.
-struct StripMoments {
-  StripMoments(int64_t batch, int64_t height, int64_t width, int64_t channels, int64_t row_bytes,
-               const ColumnMoments& asked)
-      : rows(RowsOfStrip(height, row_bytes)),
-        of_image(Parts(height, rows)),
-        moments(batch * of_image, channels, asked) {
-    for (int64_t part = 0; moments.asked() && part < batch * of_image; ++part) {
-      moments.SetRows(part, std::min(rows, height - part % of_image * rows) * width);
-    }
-  }
-  int64_t rows, of_image;
-  PartMoments moments;
-};
-
-// Computes y from x, whose images have the heights and widths of `r`.
+// The strips of what a convolution writes, and of the gradient of its data.
 template <class T>
-void Convolve(int threads, const DepthwiseRows<T>& r, int64_t batch, int64_t out_height, const T* x, T* y,
-              const ColumnMoments& asked) {
+Strips StripsOf(const ConvGeometry& g) {
+  return {g.batch, g.out[0], RowBytes<T>(g.in[1], g.stride[0], g.out[1], g.in_channels)};
+}
+template <class T>
+Strips StripsBack(const ConvGeometry& g) {
+  return {g.batch, g.in[0], RowBytes<T>(g.out[1], /*stride_height=*/1, g.in[1], g.in_channels)};
+}
+
+// Computes y from x, whose images have the heights and widths of `r`, and calls after(strip) for each that is written.
+// That reads `rest`, of the shape of y, unless it is null.
+template <class T, class After>
+void Convolve(int threads, const Strips& strips, const DepthwiseRows<T>& r, const T* x, T* y, const T* rest,
+              const After& after) {
   constexpr int64_t kElement = sizeof(T);
   const int64_t x_row = r.in_width * r.channels, y_row = r.out_width * r.channels;
-  const int64_t row_bytes = RowBytes<T>(r.in_width, r.stride_height, r.out_width, r.channels);
-  const StripMoments strips(batch, out_height, r.out_width, r.channels, row_bytes, asked);
-  ForEachStrip(threads, batch, out_height, row_bytes, [&](int64_t image, int64_t begin, int64_t end) {
+  ForEachStrip(threads, strips, [&](const RowStrip& strip) {
     DepthwiseRows<T> here = r;
-    here.x = x + image * r.in_height * x_row;
+    here.x = x + strip.image * r.in_height * x_row;
     // The next strip's rows follow in memory, also where it is another image's.
-    const int64_t read =
-        image * r.in_height + std::min(r.in_height, (end - 1) * r.stride_height - r.pad_top + r.kernel_height);
-    const int64_t written = image * out_height + end;
+    const int64_t read = strip.image * r.in_height +
+                         std::min(r.in_height, (strip.end - 1) * r.stride_height - r.pad_top + r.kernel_height);
+    const int64_t written = strip.first_row + strip.rows();
     here.coming_x = x + read * x_row;
     here.coming_y = y + written * y_row;
-    here.coming_x_bytes = std::min((end - begin) * r.stride_height, batch * r.in_height - read) * x_row * kElement;
-    here.coming_y_bytes = std::min(end - begin, batch * out_height - written) * y_row * kElement;
-    T* const to = y + (image * out_height + begin) * y_row;
-    ConvolveRows(here, begin, end, to);
-    if (!strips.moments.asked()) return;
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      strips.moments.template Measure<isa()>(image * strips.of_image + begin / strips.rows, 0, r.channels,
-                                             (end - begin) * r.out_width,
-                                             [=](int64_t i) SNUG_LAMBDA { return to + i * r.channels; });
-    });
+    here.coming_x_bytes =
+        std::min(strip.rows() * r.stride_height, strips.batch * r.in_height - read) * x_row * kElement;
+    here.coming_y_bytes = std::min(strip.rows(), strips.batch * strips.height - written) * y_row * kElement;
+    if (rest != nullptr) {
+      here.coming_rest = rest + strip.first_row * y_row;
+      here.coming_rest_bytes = strip.rows() * y_row * kElement;
+    }
+    ConvolveRows(here, strip.begin, strip.end, y + strip.first_row * y_row);
+    after(strip);
   });
-  if (strips.moments.asked()) strips.moments.PutTogether(threads);
 }
 
 }  // namespace
@@ -360,7 +373,7 @@ void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, T* y
 
 template <class T>
 void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, const T* bias, Activation activation,
-                   T* y, float* workspace, const ColumnMoments& moments) {
+                   T* y, float* workspace, const ColumnMoments& asked) {
   depthwise::PackTaps(g.in_channels, g.taps(), w, bias, /*reversed=*/false, workspace);
   DepthwiseRows<T> rows = depthwise::Unclamped<T>(g, workspace);
   if (activation != Activation::kIdentity) rows.least = 0;
@@ -372,55 +385,86 @@ void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, c
   rows.stride_width = g.stride[1];
   rows.pad_top = g.pad_begin[0];
   rows.pad_left = g.pad_begin[1];
-  depthwise::Convolve(threads, rows, g.batch, g.out[0], x, y, moments);
+  const depthwise::Strips strips = depthwise::StripsOf<T>(g);
+  const PartMoments moments(strips.count(), g.out_channels, asked);
+  depthwise::Convolve<T>(threads, strips, rows, x, y, nullptr, [&](const depthwise::RowStrip& strip) {
+    if (!moments.asked()) return;
+    moments.SetRows(strip.part, strip.rows() * g.out[1]);
+    const T* const pixels = y + strip.first_row * g.out[1] * g.out_channels;
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      moments.template Measure<isa()>(strip.part, 0, g.out_channels, strip.rows() * g.out[1],
+                                      [=, channels = g.out_channels](int64_t i)
+                                          SNUG_LAMBDA { return pixels + i * channels; });
+    });
+  });
+  if (moments.asked()) moments.PutTogether(threads);
 }
 
 template <class T>
 int64_t DepthwiseMomentsBytes(const ConvGeometry& g) {
-  const int64_t row_bytes = depthwise::RowBytes<T>(g.in[1], g.stride[0], g.out[1], g.in_channels);
-  const int64_t rows = depthwise::RowsOfStrip(g.out[0], row_bytes);
-  return PartMoments::WorkspaceBytes(g.batch * Parts(g.out[0], rows), g.out_channels);
+  return PartMoments::WorkspaceBytes(depthwise::StripsOf<T>(g).count(), g.out_channels);
 }
 
 template <class T>
-void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T* w, T* dx, float* workspace) {
+void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T* w, T* dx, float* workspace,
+                        const NormGradient<T>& norm) {
   const bool in_steps = g.stride[0] != 1 || g.stride[1] != 1;
   depthwise::PackTaps<T>(g.in_channels, g.taps(), w, nullptr, /*reversed=*/!in_steps, workspace);
   DepthwiseRows<T> rows = depthwise::Unclamped<T>(g, workspace);
   rows.in_height = g.out[0];
   rows.in_width = g.out[1];
   rows.out_width = g.in[1];
-  if (!in_steps) {
+  const depthwise::Strips strips = depthwise::StripsBack<T>(g);
+  const PartGradients<T> sums(strips.count(), g.in_channels, norm);
+  const auto sum = [&](const depthwise::RowStrip& strip) {
+    if (!sums.asked()) return;
+    const PartOfMatrix pixels = {.first_row = strip.first_row * g.in[1],
+                                 .first_column = 0,
+                                 .rows = strip.rows() * g.in[1],
+                                 .columns = g.in_channels};
+    WithIsa([&](auto isa) SNUG_LAMBDA { sums.template Take<isa()>(strip.part, pixels, dx); });
+  };
+  if (in_steps) {
+    rows.stride_height = g.stride[0];
+    rows.stride_width = g.stride[1];
+    rows.pad_top = g.pad_begin[0];
+    rows.pad_left = g.pad_begin[1];
+    const int64_t dx_row = g.in[1] * g.in_channels, dy_row = g.out[1] * g.in_channels;
+    depthwise::ForEachStrip(threads, strips, [&](const depthwise::RowStrip& strip) {
+      DepthwiseRows<T> here = rows;
+      here.x = dy + strip.image * g.out[0] * dy_row;
+      T* const to = dx + strip.first_row * dx_row;
+      WithIsa([&](auto isa) SNUG_LAMBDA {
+        for (int64_t row = 0; row < strip.rows(); ++row) {
+          depthwise::GatherRow<isa()>(here, strip.begin + row, to + row * dx_row);
+        }
+      });
+      sum(strip);
+    });
+  } else {
     rows.pad_top = g.kernel[0] - 1 - g.pad_begin[0];
     rows.pad_left = g.kernel[1] - 1 - g.pad_begin[1];
-    return depthwise::Convolve(threads, rows, g.batch, g.in[0], dy, dx, {});
+    depthwise::Convolve(threads, strips, rows, dy, dx, norm.x, sum);
   }
-  rows.stride_height = g.stride[0];
-  rows.stride_width = g.stride[1];
-  rows.pad_top = g.pad_begin[0];
-  rows.pad_left = g.pad_begin[1];
-  const int64_t dx_row = g.in[1] * g.in_channels, dy_row = g.out[1] * g.in_channels;
-  const int64_t row_bytes = (dx_row + dy_row) * static_cast<int64_t>(sizeof(T));
-  depthwise::ForEachStrip(threads, g.batch, g.in[0], row_bytes, [&](int64_t image, int64_t begin, int64_t end) {
-    DepthwiseRows<T> here = rows;
-    here.x = dy + image * g.out[0] * dy_row;
-    T* to = dx + (image * g.in[0] + begin) * dx_row;
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; ++row) depthwise::GatherRow<isa()>(here, row, to + (row - begin) * dx_row);
-    });
-  });
+  if (sums.asked()) sums.PutTogether(threads);
+}
+
+template <class T>
+int64_t DepthwiseNormBytes(const ConvGeometry& g) {
+  return PartGradients<T>::WorkspaceBytes(depthwise::StripsBack<T>(g).count(), g.in_channels);
 }
 
 int64_t DepthwiseWorkspaceBytes(const ConvGeometry& g) {
   return (g.taps() + 1) * g.in_channels * static_cast<int64_t>(sizeof(float));
 }
 
-#define SNUG_DEPTHWISE(T)                                                                                     \
-  template void ConvolveRows(const DepthwiseRows<T>&, int64_t, int64_t, T*);                                  \
-  template void DepthwiseConv(int, const ConvGeometry&, const T*, const T*, const T*, Activation, T*, float*, \
-                              const ColumnMoments&);                                                          \
-  template int64_t DepthwiseMomentsBytes<T>(const ConvGeometry&);                                             \
-  template void DepthwiseGradInput(int, const ConvGeometry&, const T*, const T*, T*, float*);
+#define SNUG_DEPTHWISE(T)                                                                                             \
+  template void ConvolveRows(const DepthwiseRows<T>&, int64_t, int64_t, T*);                                          \
+  template void DepthwiseConv(int, const ConvGeometry&, const T*, const T*, const T*, Activation, T*, float*,         \
+                              const ColumnMoments&);                                                                  \
+  template int64_t DepthwiseMomentsBytes<T>(const ConvGeometry&);                                                     \
+  template void DepthwiseGradInput(int, const ConvGeometry&, const T*, const T*, T*, float*, const NormGradient<T>&); \
+  template int64_t DepthwiseNormBytes<T>(const ConvGeometry&);
 SNUG_DEPTHWISE(float)
 SNUG_DEPTHWISE(BFloat16)
 #undef SNUG_DEPTHWISE

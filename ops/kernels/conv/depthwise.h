@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "ops/activation.h"
+#include "ops/kernels/batch_norm/part_gradients.h"
 #include "ops/kernels/conv/geometry.h"
 #include "ops/kernels/reduce/part_moments.h"
 
@@ -32,9 +33,10 @@ struct DepthwiseRows {
   int64_t stride_height = 1, stride_width = 1;
   int64_t pad_top = 0, pad_left = 0;
   int64_t out_width = 0;
-  // What will be read and written after these rows, and is asked for on the way.
-  const T *coming_x = nullptr, *coming_y = nullptr;
-  int64_t coming_x_bytes = 0, coming_y_bytes = 0;
+  // What will be read and written after these rows, and is asked for on the way: by the next rows, and by what is done
+  // with these.
+  const T *coming_x = nullptr, *coming_y = nullptr, *coming_rest = nullptr;
+  int64_t coming_x_bytes = 0, coming_y_bytes = 0, coming_rest_bytes = 0;
 };
 
 // Computes the rows [begin, end) of the result; the first of them goes to y.
@@ -49,7 +51,10 @@ void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, c
 template <class T>
 int64_t DepthwiseMomentsBytes(const ConvGeometry& g);
 template <class T>
-void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T* w, T* dx, float* workspace);
+void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T* w, T* dx, float* workspace,
+                        const NormGradient<T>& norm = {});
+template <class T>
+int64_t DepthwiseNormBytes(const ConvGeometry& g);
 int64_t DepthwiseWorkspaceBytes(const ConvGeometry& g);  // of both
 
 template <class T>

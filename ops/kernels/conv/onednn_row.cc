@@ -137,6 +137,7 @@ KernelRow OneDnnConvRow(ConvPart part, DescribeConv describe) {
           .library = "oneDNN",
           .serves = NotInDouble,
           .prepare = [=](PrepareContext& c) { return onednn_row::Prepare(c, part, describe); },
+          .tunable = true,
           .variants = [=](const PrepareContext& c) { return onednn_row::Variants(c, part, describe); },
           .run = onednn_row::Run};
 }

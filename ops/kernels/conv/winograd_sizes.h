@@ -7,7 +7,7 @@
 
 #include "ops/kernels/conv/geometry.h"
 #include "ops/kernels/conv/node.h"
-#include "ops/kernels/conv/own_row.h"
+#include "ops/kernels/conv/row_parts.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 
 namespace snug::core::ops {

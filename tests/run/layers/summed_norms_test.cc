@@ -46,9 +46,30 @@ constexpr char kOfSummedNorms[] = R"(
 
 constexpr int64_t kSummedBatch = 24;  // of 399 pixels, which count as many
 
-TrainedRun TrainSummed(CompileOptions options, bool summed = true) {
+// Convolutions of each channel alone, one of them in steps, and one whose data are read by another layer, too: that one
+// has nothing to add to what it sums.
+constexpr char kOfNormsBeforeDepthwise[] = R"(
+  input { name: "x" shape { dim: [16, 21, 19] } }
+  layer { name: "c0" input: "x" conv { filters: 40 kernel: 1 bias: false } }
+  layer { name: "n0" input: "c0" batch_norm {} }
+  layer { name: "r0" input: "n0" relu6 {} }
+  layer { name: "d1" input: "r0" conv { filters: 40 kernel: 3 groups: 40 pad: 1 bias: false } }
+  layer { name: "n1" input: "d1" batch_norm {} }
+  layer { name: "r1" input: "n1" relu {} }
+  layer { name: "d2" input: "r1" conv { filters: 40 kernel: 5 groups: 40 pad: 2 stride: 2 bias: false } }
+  layer { name: "n2" input: "d2" batch_norm {} }
+  layer { name: "r2" input: "n2" relu6 {} }
+  layer { name: "d3" input: "r2" conv { filters: 40 kernel: 3 groups: 40 pad: 1 bias: false } }
+  layer { name: "s3" input: "d3" input: "r2" add {} }
+  layer { name: "tanh" input: "s3" tanh {} }
+  layer { name: "squared" input: "tanh" square {} }
+  layer { name: "loss" input: "squared" reduce_mean {} }
+  objective: "loss"
+)";
+
+TrainedRun TrainSummed(CompileOptions options, bool summed = true, const char* network = kOfSummedNorms) {
   if (!summed) options.disabled_passes = {"sum_in_convolution"};
-  return TrainSteps(kOfSummedNorms, options, 4);
+  return TrainSteps(network, options, 4);
 }
 
 void ExpectLossesNear(const TrainedRun& a, const TrainedRun& b, double tolerance) {
@@ -73,6 +94,21 @@ TEST(SummedNorms, GiveTheSameBitsOnAnyNumberOfThreads) {
     const TrainedRun more = TrainSummed({.batch = kSummedBatch, .threads = threads});
     EXPECT_EQ(more.losses, one.losses) << threads;
     EXPECT_TRUE(more.state == one.state) << threads;
+  }
+}
+
+TEST(SummedNorms, AreSummedBeforeDepthwiseConvolutions) {
+  for (const DType precision : {DType::kFloat32, DType::kBFloat16}) {
+    const CompileOptions options{.batch = 3, .precision = precision, .threads = 1};
+    TrainedRun summed = TrainSummed(options, true, kOfNormsBeforeDepthwise);
+    TrainedRun apart = TrainSummed(options, false, kOfNormsBeforeDepthwise);
+    EXPECT_EQ(summed.ops["conv_grad_input_sums"], 2) << Name(precision);
+    EXPECT_EQ(apart.ops["conv_grad_input_sums"], 0);
+    ExpectLossesNear(summed, apart, precision == DType::kFloat32 ? 1e-5 : 2e-3);
+    const TrainedRun on_more =
+        TrainSummed({.batch = 3, .precision = precision, .threads = 4}, true, kOfNormsBeforeDepthwise);
+    EXPECT_EQ(on_more.losses, summed.losses) << Name(precision);
+    EXPECT_TRUE(on_more.state == summed.state) << Name(precision);
   }
 }
 

@@ -1,13 +1,10 @@
-#include "ops/kernels/conv/own.h"
-
-#include <optional>
-#include <utility>
+// The row of convolutions by Winograd's filtering.
+#include <cstdint>
 
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
-#include "ops/kernels/conv/depthwise.h"
-#include "ops/kernels/conv/own_row.h"
-#include "ops/kernels/conv/products.h"
+#include "ops/kernels/conv/own_rows.h"
+#include "ops/kernels/conv/row_parts.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/conv/winograd_sizes.h"
 #include "ops/kit/isa.h"
@@ -18,8 +15,6 @@
 
 namespace snug::core::ops {
 namespace {
-
-// ---- winograd ----
 
 WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
 #if SNUG_HAS_ONEDNN
@@ -85,64 +80,9 @@ absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& 
   return absl::OkStatus();
 }
 
-// ---- depthwise ----
-
-WhyNot WhyNotDepthwiseSizes(const ConvGeometry& g) {
-  if (g.groups != g.in_channels || g.groups != g.out_channels) return ByDesign("it is for depthwise convolutions");
-  if (g.spatial != 2 || g.kernel[0] > 5 || !HasDepthwiseTaps(g.kernel[1]) || g.dilation[0] != 1 || g.dilation[1] != 1) {
-    return ByDesign("it is for 3 x 3 and 5 x 5 taps");
-  }
-  if (g.in_channels < kLeastDepthwiseChannels) return ByDesign("its channels have to fill a vector");
-  return std::nullopt;
-}
-
-WhyNot WhyNotDepthwise(ConvPart part, const NodeTypes& types, const ConvNode& node) {
-  if (WhyNot in_double = NotInDouble(types)) return in_double;
-  if (WhyNot reason = WhyNotDepthwiseSizes(node.geometry)) return reason;
-  if (WhyNot reason = WhyNotChannelsLast(part, types)) return reason;
-  if (node.activation == Activation::kSigmoid || node.activation == Activation::kTanh) {
-    return ByDesign("it knows relu and relu6 only");
-  }
-  return std::nullopt;
-}
-
-int64_t MomentsBytesOfDepthwise(const ConvNode& node, DType dtype) {
-  return MomentsBytes(
-      node, WithFloatOf(dtype, [&](auto zero) { return DepthwiseMomentsBytes<decltype(zero)>(node.geometry); }));
-}
-
-absl::Status RunDepthwise(ConvPart part, const KernelContext& k, const ConvNode& node) {
-  const ConvGeometry& g = node.geometry;
-  const DType dtype = k.output_type(0).dtype;
-  auto* const workspace = reinterpret_cast<float*>(k.workspace<char>() + MomentsBytesOfDepthwise(node, dtype));
-  WithFloatOf(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T *first = k.input<T>(0), *second = k.input<T>(1);
-    T* to = k.output<T>(0);
-    switch (part) {
-      case ConvPart::kForward:
-        return DepthwiseConv(k.threads(), g, first, second, k.has_input(2) ? k.input<T>(2) : nullptr, node.activation,
-                             to, workspace, MomentsOf(k, node));
-      case ConvPart::kGradInput:
-        return DepthwiseGradInput(k.threads(), g, first, second, to, workspace);
-      case ConvPart::kGradWeight:
-        return DepthwiseGradWeight(k.threads(), g, first, second, to, workspace);
-    }
-  });
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-bool MeasuringPays(const ConvGeometry& g, const ValueType& x) {
-  if (!x.layout.channels_last() || (x.dtype != DType::kFloat32 && x.dtype != DType::kBFloat16)) return false;
-  if (!WhyNotDepthwiseSizes(g).has_value()) return true;
-  if (g.groups != 1 || x.dtype != DType::kFloat32) return false;
-  if (!WhyNotWinogradSizes(g).has_value()) return true;
-  return MeasuringProductPays(g);
-}
-
-KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
+KernelRow WinogradConvRow(ConvPart part, DescribeConv describe) {
   return {.name = "winograd",
           .serves = [=](const NodeTypes& types) { return WhyNotWinograd(part, types, describe(types).geometry); },
           .prepare =
@@ -150,26 +90,8 @@ KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn varia
                 PrepareWinograd(c, part, describe(c.types()));
                 return absl::OkStatus();
               },
-          .variants = std::move(variants),
+          .tunable = true,
           .run = [=](const KernelContext& k) { return RunWinograd(part, k, describe(k.types())); }};
-}
-
-KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
-  return {.name = "depthwise",
-          .serves = [=](const NodeTypes& types) { return WhyNotDepthwise(part, types, describe(types)); },
-          .prepare =
-              [=](PrepareContext& c) {
-                if (LeftToAnother(c, "depthwise")) return absl::OkStatus();
-                const ConvNode node = describe(c.types());
-                const ConvGeometry& g = node.geometry;
-                c.SetWorkspaceBytes(part == ConvPart::kGradWeight
-                                        ? DepthwiseGradWeightWorkspaceBytes(g)
-                                        : MomentsBytesOfDepthwise(node, c.types().output(0).dtype) +
-                                              DepthwiseWorkspaceBytes(g));
-                return absl::OkStatus();
-              },
-          .variants = std::move(variants),
-          .run = [=](const KernelContext& k) { return RunDepthwise(part, k, describe(k.types())); }};
 }
 
 }  // namespace snug::core::ops

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ops/kernel_context.h"
+#include "ops/kernels/batch_norm/part_gradients.h"
 #include "ops/kernels/conv/node.h"
 #include "ops/kernels/conv/pixels.h"
 #include "ops/kernels/matmul/parts.h"
@@ -61,6 +62,24 @@ inline int64_t MomentsBytes(const ConvNode& node, int64_t bytes) { return node.m
 inline ColumnMoments MomentsOf(const KernelContext& k, const ConvNode& node) {
   if (!node.measures) return {};
   return {.mean = k.output<float>(1), .var = k.output<float>(2), .workspace = k.workspace<float>()};
+}
+
+// What a node asks for that sums.
+template <class T>
+NormGradient<T> NormOf(const KernelContext& k, const ConvNode& node) {
+  if (!node.sums) return {};
+  const auto or_null = [&](int i) { return k.has_input(i) ? k.input<float>(i) : nullptr; };
+  return {.x = k.input<T>(kSumsX),
+          .y = k.has_input(kSumsY) ? k.input<T>(kSumsY) : nullptr,
+          .mean = k.input<float>(kSumsMean),
+          .var = k.input<float>(kSumsVar),
+          .weight = or_null(kSumsWeight),
+          .bias = or_null(kSumsBias),
+          .epsilon = node.epsilon,
+          .activation = node.activation,
+          .dweight = k.output<float>(1),
+          .dbias = k.output<float>(2),
+          .workspace = k.workspace<float>()};
 }
 
 }  // namespace snug::core::ops

@@ -38,6 +38,8 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
 // With kept filters the library's convolution does as well where there are few tiles: it reads a quarter of the bytes,
 // which come from memory as a rule.
 constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
+// In steps filters have 81 products, so of few tiles their transforms take longer than is saved.
+constexpr int64_t kLeastTilesInSteps = SNUG_HAS_ONEDNN ? 12 : 1;
 
 int64_t TilesOf(const WinogradSizes& s) { return s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4); }
 
@@ -49,6 +51,10 @@ void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (LeftToAnother(c, "winograd")) return;
   const ConvGeometry& g = node.geometry;
   const WinogradSizes sizes = WinogradSizesOf(part, g);
+  if (c.choice().empty() && IsStrided(g) && !node.measures &&
+      TilesOf(WinogradSizesOf(ConvPart::kForward, g)) < kLeastTilesInSteps) {
+    return c.Decline(ByDesign("in steps it pays from 12 tiles on"));
+  }
   const bool transformed = part == ConvPart::kForward && IsWinograd(c.types().input(1).layout);
   if (part == ConvPart::kForward && !transformed && c.kept(1)) {
     if (c.choice().empty()) {

@@ -14,7 +14,7 @@ struct DepthwiseBlockPorts {
   enum Input { kX, kExpand, kExpandBias, kDepthwise, kDepthwiseBias, kProject, kProjectBias, kShortcut };
 };
 
-// Says whether a block that reads x, and keeps its weights, is done in strips (ops/kernels/conv/strips.cc).
+// Says whether a block that reads x, and keeps its weights, is done in strips (ops/kernels/conv/depthwise/block.cc).
 bool IsDoneInStrips(const proto::DepthwiseBlock& options, const ValueType& x);
 
 }  // namespace snug::core

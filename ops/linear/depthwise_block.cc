@@ -1,7 +1,5 @@
 // depthwise_block: a depthwise convolution with a convolution of 1 x 1 taps before and after it, and a shortcut. Only
 // the pass join_depthwise makes it, in programs that keep what follows from their weights.
-#include "ops/kernels/conv/depthwise_block.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <array>
@@ -11,6 +9,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/activation/in_place.h"
+#include "ops/kernels/conv/depthwise/block.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kit/dispatch.h"
 #include "ops/op_def.h"

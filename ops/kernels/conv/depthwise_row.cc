@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
-#include "ops/kernels/conv/depthwise.h"
+#include "ops/kernels/conv/depthwise/depthwise.h"
 #include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/row_parts.h"
 #include "ops/prepare_context.h"

@@ -62,7 +62,7 @@ struct ConvCut : Tiling {
   bool filters_given;
   bool filters_held;
   bool slabs;
-  int64_t slab;  // input channels; all of them, or a slab
+  int64_t slab;        // input channels; all of them, or a slab
   int64_t data_tiles;  // at most, where filters are held
   int64_t group;       // tiles whose sums a worker has
   int64_t tile_block;  // of a group, multiplied together

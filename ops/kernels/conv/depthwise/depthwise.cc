@@ -1,4 +1,4 @@
-#include "ops/kernels/conv/depthwise.h"
+#include "ops/kernels/conv/depthwise/depthwise.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
-#include "ops/kernels/conv/depthwise_strips.h"
+#include "ops/kernels/conv/depthwise/strips.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/float_vectors.h"

@@ -1,6 +1,8 @@
 // Every thread has a range of the output's rows, which it does in strips. For each the rows that the depthwise
 // convolution reads are expanded (those that it has in common with the strip before are still there), and what it gives
 // is projected. Each number is computed alike whatever the strips are, so bits do not depend on threads.
+#include "ops/kernels/conv/depthwise/block.h"
+
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 
 #include "engine/base/parallel.h"
 #include "ops/kernel_context.h"
-#include "ops/kernels/conv/depthwise_block.h"
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/panels.h"

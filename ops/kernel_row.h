@@ -90,8 +90,8 @@ struct KernelRow {
   KeptInputFn kept_input = nullptr;
   ServesFn serves = nullptr;    // nullopt, or the reason why it does not; null: it serves every node
   PrepareFn prepare = nullptr;  // library objects, workspace, wanted layouts; null: stateless, no workspace
-  // `snug tune` may ask for this row, by its name, in place of another that is so, too. Prepare then declines what asks
-  // for another.
+  // `snug tune` may ask for this row, by its name, in place of another that is so, too. Prepare declines if the choice
+  // is another row's, or fails: nothing else is taken without a word.
   bool tunable = false;
   // Lists by name what else Prepare can build for these types (a library's other implementations, another algorithm).
   // All are right to rounding; `snug tune` measures which is fastest. The name of a later row stands for that row.

@@ -165,5 +165,29 @@ TEST_F(TuningTest, AChoiceThatIsNotOfferedIsAnErrorThatNamesTheNode) {
   EXPECT_THAT(message, HasSubstr("\"out"));
 }
 
+// A convolution that is measured is no library's: of what it has, all that is left is the reference.
+TEST_F(TuningTest, AChoiceThatNoRowKnowsIsAnErrorAndNotTheReference) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(R"(
+    name: "n" input { name: "x" shape { dim: [64, 12, 12] } }
+    layer { name: "c" input: "x" conv { filters: 64 kernel: 3 pad: 1 bias: false } }
+    layer { name: "b" input: "c" batch_norm {} } layer { name: "r" input: "b" relu {} }
+    layer { name: "loss" input: "r" reduce_mean {} } objective: "loss")",
+                                                               "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  CompileOptions options{.batch = 4, .training = true, .threads = 2, .list_choices = true};
+  const absl::StatusOr<Compiled> own = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  Tuning tuning;
+  for (const NodeId id : own->graph.ProgramOrder()) {
+    const KernelChoice& kernel = own->kernels[static_cast<size_t>(id.index)];
+    if (own->graph.node(id).op == "conv_statistics") tuning.kernels[kernel.key].choice = "abacus";
+  }
+  ASSERT_EQ(tuning.kernels.size(), 1);
+  options.tuning = std::make_shared<const Tuning>(std::move(tuning));
+  const absl::StatusOr<Compiled> tuned = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+  EXPECT_THAT(std::string(tuned.status().message()),
+              HasSubstr("there is no kernel \"abacus\" for this, but winograd; the tuning asks for it"));
+}
+
 }  // namespace
 }  // namespace snug::core

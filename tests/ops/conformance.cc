@@ -1,5 +1,6 @@
 #include "tests/ops/conformance.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
@@ -201,6 +202,10 @@ absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c
     for (const std::string& name : names) {
       SNUG_ASSIGN_OR_RETURN(const NodeRunner runner, NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kFast,
                                                                       threads, c.sample->random_id(), name));
+      const bool is_row = absl::c_any_of(rows, [&](const KernelRow* row) { return row->name == name; });
+      if (is_row && runner.kernel()->name != name) {
+        failures->push_back(absl::StrCat("asked for \"", name, "\", got \"", runner.kernel()->name, "\""));
+      }
       SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner.Run(setup.inputs, {.garbage = kGarbage}));
       SNUG_ASSIGN_OR_RETURN(const NodeRun again, runner.Run(setup.inputs, {.garbage = kOtherGarbage}));
       const std::string what = absl::StrCat("\"", name, "\" on ", threads, " threads");

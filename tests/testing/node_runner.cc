@@ -109,7 +109,7 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
     if (context.wants_float32()) {
       if (widened) return absl::InternalError("prepare asks for float32 although it got it");
       widened = true;
-      named = {};
+      if (named != runner.kernel_->name) named = {};
       for (ValueType& type : runner.bound_.inputs) type.dtype = Wide(type.dtype);
       for (ValueType& type : runner.bound_.outputs) type.dtype = Wide(type.dtype);
       continue;

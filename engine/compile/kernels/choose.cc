@@ -1,7 +1,9 @@
 #include "engine/compile/kernels/choose.h"
 
 #include <absl/algorithm/container.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <map>
@@ -22,6 +24,8 @@
 
 namespace snug::core {
 namespace {
+
+constexpr absl::string_view kTheTuningAsksForIt = "; the tuning asks for it";
 
 class Chooser {
  public:
@@ -86,7 +90,23 @@ class Chooser {
     }
     SNUG_RETURN_IF_ERROR(ChooseAmong(id, op, rows));
     std::erase(choice(id).offered, choice(id).kernel->name);  // what is taken anyway
-    return absl::OkStatus();
+    return CheckIsKnown(id, rows);
+  }
+
+  // A choice that no row knows leaves the node to the last one, which serves everything and may be slow.
+  absl::Status CheckIsKnown(NodeId id, std::vector<const KernelRow*> rows) {
+    const KernelChoice& chosen = choice(id);
+    if (options_.tuning == nullptr || chosen.key.empty() || chosen.kernel->name != rows.back()->name) {
+      return absl::OkStatus();
+    }
+    const std::string tuned = options_.tuning->ChoiceFor(chosen.key);
+    if (tuned.empty() || tuned == chosen.kernel->name) return absl::OkStatus();
+    const NodeTypes types = TypesOf(graph_, graph_.node(id));
+    std::erase_if(rows, [&](const KernelRow* row) { return row->serves != nullptr && row->serves(types).has_value(); });
+    SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> known, ChoicesAmong(rows, ContextFor(id, types, "")));
+    if (absl::c_linear_search(known, tuned)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("there is no kernel \"", tuned, "\" for this, but ",
+                                                   absl::StrJoin(known, ", "), kTheTuningAsksForIt));
   }
 
   // Notes why the first `count` of these rows do not serve the node, and returns the others.
@@ -143,8 +163,8 @@ class Chooser {
     const NotServed reason = ByDesign(absl::StrCat("the tuning asks for \"", tuned, "\""));
     absl::Status prepared =
         before == 0 ? PrepareNamed(id, op, rows, tuned) : TakeRow(id, op, PassOver(id, rows, before, reason));
-    if (prepared.ok()) return prepared;
-    return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
+    if (prepared.ok() || absl::EndsWith(prepared.message(), kTheTuningAsksForIt)) return prepared;
+    return absl::InvalidArgumentError(absl::StrCat(prepared.message(), kTheTuningAsksForIt));
   }
 
   bool IsKept(NodeId id, int i) const {
@@ -177,7 +197,7 @@ class Chooser {
     }
     if (context.wants_float32()) {
       SNUG_RETURN_IF_ERROR(Widen(id));
-      return PrepareNamed(id, op, rows, "");
+      return PrepareNamed(id, op, rows, named == rows[0]->name ? named : "");  // what else it was is done
     }
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, rows, context);
 

@@ -1,4 +1,4 @@
-// What the rows of our own convolutions have in common (own.cc, products.cc).
+// What the rows of our own convolutions have in common (own_rows.h).
 #pragma once
 
 #include <absl/strings/string_view.h>

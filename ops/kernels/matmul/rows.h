@@ -1,8 +1,8 @@
 // The rows of matrix products on the processor, of which node.h makes lists, and what they have in common:
 //
 //   panels   our own loops on weights that are kept as panels, or packed once for all rounds of a loop (panels.h)
-//   own      our own loops on matrices as they are (blocked.h, short_gemm.h), or put together from pieces
-//   (split_gemm.h) onednn   the library's
+//   own      our own loops on matrices as they are (blocked.h, short_gemm.h) or on their pieces (split_gemm.h)
+//   onednn   the library's
 #pragma once
 
 #include "ops/kernel_row.h"

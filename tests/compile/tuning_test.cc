@@ -82,7 +82,7 @@ absl::StatusOr<Compiled> CompileWith(std::shared_ptr<const Tuning> tuning) {
 
 TEST_F(TuningTest, DecidesForTheNodesThatItNames) {
 #if !SNUG_HAS_ONEDNN
-  GTEST_SKIP() << "built without oneDNN: no op offers anything";
+  GTEST_SKIP() << "built without oneDNN: one row serves each node here, so none offers anything";
 #endif
   const absl::StatusOr<Compiled> own = CompileWith(nullptr);
   ASSERT_TRUE(own.ok()) << own.status().message();
@@ -106,7 +106,7 @@ TEST_F(TuningTest, DecidesForTheNodesThatItNames) {
 // A product of 16 million multiply-adds is oneDNN's, unless it may be put together from pieces.
 TEST_F(TuningTest, WhatIsTakenAnywayIsNotOffered) {
 #if !SNUG_HAS_ONEDNN
-  GTEST_SKIP() << "built without oneDNN: no op offers anything";
+  GTEST_SKIP() << "built without oneDNN: one row serves each node here, so none offers anything";
 #endif
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(R"(
     name: "n" input { name: "x" shape { dim: 512 } }
@@ -152,7 +152,7 @@ TEST_F(TuningTest, ProductsWithSlopesHaveNoChoice) {
 
 TEST_F(TuningTest, AChoiceThatIsNotOfferedIsAnErrorThatNamesTheNode) {
 #if !SNUG_HAS_ONEDNN
-  GTEST_SKIP() << "built without oneDNN: no op offers anything";
+  GTEST_SKIP() << "built without oneDNN: one row serves each node here, so none offers anything";
 #endif
   const absl::StatusOr<Compiled> own = CompileWith(nullptr);
   ASSERT_TRUE(own.ok()) << own.status().message();

@@ -176,19 +176,13 @@ class Stacker {
   absl::StatusOr<ValueId> AddBefore(NodeId sum, absl::string_view op, absl::string_view what,
                                     std::vector<ValueId> inputs, Options options = {}) {
     const Node& of = graph_.node(sum);
-    NodeSpec spec{.name = absl::StrCat(of.name, "/", what),
-                  .op = std::string(op),
-                  .options = std::move(options),
-                  .inputs = std::move(inputs),
-                  .loc = of.loc,
-                  .phase = of.phase,
-                  .forward = of.forward};
-    graph_.SetInsertionPoint(sum);
-    absl::StatusOr<NodeId> node = builder_.Add(std::move(spec));
-    graph_.SetInsertionPoint(NodeId());
-    if (!node.ok()) return node.status();
-    made_for_[*node] = sum;
-    return graph_.node(*node).outputs[0];
+    SNUG_ASSIGN_OR_RETURN(const std::vector<ValueId> made, builder_.AddBefore(sum, of,
+                                                                              {.name = absl::StrCat(of.name, "/", what),
+                                                                               .op = std::string(op),
+                                                                               .options = std::move(options),
+                                                                               .inputs = std::move(inputs)}));
+    made_for_[graph_.value(made[0]).producer] = sum;
+    return made[0];
   }
 
   // Puts what was made in the place of each group's first term, and takes the terms out.

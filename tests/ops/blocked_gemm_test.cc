@@ -289,9 +289,10 @@ TEST(Panels, AddInFloatAndRoundOnceInBFloat16) {
 }
 
 // Few rows of the factors and many, one part and several, one task of a part and several, of either orientation.
-constexpr int64_t kTallSizes[][3] = {{1, 1, 1},      {8, 32, 125},   {9, 33, 126},     {16, 96, 2000},
-                                     {96, 16, 2000}, {24, 24, 5000}, {200, 70, 600},   {70, 600, 513},
-                                     {600, 70, 513}, {5, 3, 40000},  {320, 1800, 300}, {1800, 320, 300}};
+constexpr int64_t kTallSizes[][3] = {
+    {1, 1, 1},       {8, 32, 125},   {9, 33, 126},    {16, 96, 2000}, {96, 16, 2000},   {24, 24, 5000},
+    {200, 70, 600},  {70, 600, 513}, {600, 70, 513},  {5, 3, 40000},  {320, 1800, 300}, {1800, 320, 300},
+    {144, 24, 3000}, {33, 48, 1000}, {200, 384, 600}, {384, 7, 263},  {64, 256, 262}};
 
 template <class T>
 void CheckTall(float tolerance) {

@@ -1,6 +1,6 @@
 // What a product asks for while it multiplies: memory that it needs next, which is then in the cache. A strip of rows
-// asks for a line at each step along k, and for no more than the rest of one row of that memory: a product of few
-// steps, or of fewer strips than such rows, does not ask for all of it.
+// asks for no more than the rest of one row of that memory: a product of fewer strips than such rows does not ask for
+// all of it.
 #pragma once
 
 #include <absl/types/span.h>
@@ -28,10 +28,30 @@ NeededNext NeededRows(const T* data, int64_t rows, int64_t columns, int64_t matr
   return {.data = data, .bytes = columns * kBytes, .rows = rows, .stride = matrix_columns * kBytes};
 }
 
-// A place for each step along k, so many bytes apart.
-struct Later {
-  const char* data;
-  int64_t step;
+// What a strip asks for: so many bytes at each step along k.
+class Later {
+ public:
+  Later() = default;
+  SNUG_INLINE Later(const char* data, int64_t step) : data_(data), step_(step), second_(step > kLine ? kLine : 0) {}
+
+  // Asks for a step's first two lines.
+  SNUG_INLINE void Ask() {
+    __builtin_prefetch(data_, 0, 2);
+    __builtin_prefetch(data_ + second_, 0, 2);
+    data_ += step_;
+  }
+  // Asks at once for what Ask leaves out, in so many steps: few steps leave much to each.
+  SNUG_INLINE void AskForRest(int64_t steps) const {
+    for (int64_t from = 2 * kLine; from < step_; from += kLine) {
+      for (int64_t step = 0; step < steps; ++step) __builtin_prefetch(data_ + step * step_ + from, 0, 2);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;  // of a cache
+
+  const char* data_ = nullptr;
+  int64_t step_ = 0, second_ = 0;
 };
 
 // Goes through what is needed next, a share of it with each of the strips that are multiplied meanwhile.
@@ -42,14 +62,15 @@ class AskingForNext {
     for (const NeededNext& part : next) left_ += part.bytes * part.rows;
   }
 
-  // Returns the share of a strip of so many steps, which ends where a row does; `otherwise` where nothing is left.
-  SNUG_INLINE Later Take(int64_t steps, const Later& otherwise) {
+  // Returns the share of a strip of so many steps, which ends where a row does; where nothing is left, something that
+  // is in the cache.
+  SNUG_INLINE Later Take(int64_t steps, const void* in_cache) {
     const int64_t strips = std::max<int64_t>(1, strips_--);
     while (part_ != end_ && (part_->bytes == 0 || row_ == part_->rows)) {
       ++part_;
       row_ = 0;
     }
-    if (part_ == end_) return otherwise;
+    if (part_ == end_) return {static_cast<const char*>(in_cache), 0};
     const char* const data = static_cast<const char*>(part_->data) + row_ * part_->stride + taken_;
     const int64_t bytes = std::min(part_->bytes - taken_, Parts(left_, strips));
     left_ -= bytes;
@@ -58,7 +79,9 @@ class AskingForNext {
       taken_ = 0;
       ++row_;
     }
-    return {data, Parts(bytes, std::max<int64_t>(1, steps))};
+    const Later later(data, Parts(bytes, std::max<int64_t>(1, steps)));
+    later.AskForRest(steps);
+    return later;
   }
 
  private:

@@ -150,14 +150,14 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const RowsOfA& a, const E
       std::memcpy(&sum[r][v], c.from + r * c.from_stride + v * Tile::kLanes, sizeof(Vector));
     }
   }
-  const char* later = piece.later.data;
-  for (int64_t p = 0; p < piece.depth; ++p, later += piece.later.step) {
+  Later later = piece.later;
+  for (int64_t p = 0; p < piece.depth; ++p) {
     Vector b[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       std::memcpy(&b[v], piece.data + p * Tile::kColumns + v * Tile::kLanes, sizeof(Vector));
     }
-    __builtin_prefetch(later, 0, 2);
+    later.Ask();
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const float value = rows[r][p];
@@ -245,7 +245,7 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const Later later =
           strip < kStripsForPanel<kIsa>
               ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)), Tile::kVectorBytes}
-              : next.Take(depth, {of_panel, 0});
+              : next.Take(depth, of_panel);
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {

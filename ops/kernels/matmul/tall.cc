@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <type_traits>
 #include <utility>
 
 #include "engine/base/dtype.h"
@@ -24,10 +25,10 @@ constexpr int64_t kMostParts = 64;
 // A task has a part's sums of so many rows and columns of c, at most.
 constexpr int64_t kTaskRows = 192, kTaskColumns = 512;
 constexpr int64_t kStripMultiple = 24;  // the rows of all register tiles divide it
-// So many rows of both factors are packed at once, at most: a panel of b then stays in the first-level cache while the
-// strips of a go by. All panels and strips stay in the second-level cache. The number is odd, so that they begin in
-// different sets of the first-level cache.
-constexpr int64_t kMostDepth = 125;
+// So many rows of both factors are multiplied at once, at most: a panel of b then stays in the first-level cache while
+// the strips of a go by. All panels and strips stay in the second-level cache. The number is odd, so that packed ones
+// begin in different sets of the first-level cache. A part of 256 to 262 rows is two such pieces.
+constexpr int64_t kMostDepth = 131;
 constexpr int64_t kPackedFloats = 48 << 10;
 constexpr int64_t kLineBytes = 64;  // of a cache
 constexpr int64_t kLineFloats = kLineBytes / static_cast<int64_t>(sizeof(float));
@@ -114,51 +115,61 @@ struct Sums {
   const float* next;  // asked for: as many rows
 };
 
-// Adds the product of a strip and a panel.
-template <Isa kIsa, int kRows>
-SNUG_INLINE void MultiplyRows(int64_t depth, const float* strip, const float* panel, Later coming, const Sums& sums) {
+// Some columns of a factor, packed or where they lie: the next row is so many numbers further.
+struct Columns {
+  const float* data;
+  int64_t row;
+};
+
+// Adds the product of a strip and a panel, which is of so many vectors.
+template <Isa kIsa, int kRows, int kVectors>
+SNUG_INLINE void MultiplyRows(int64_t depth, Columns strip, Columns panel, Later coming, const Sums& sums) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
-  Vector sum[kRows][2];
+  Vector sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    sum[r][0] = sum[r][1] = Vector{};
-    if (!sums.accumulate) continue;
-    LoadFloats(sums.data + r * sums.row, sum[r][0]);
-    LoadFloats(sums.data + r * sums.row + Tile::kLanes, sum[r][1]);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      sum[r][v] = Vector{};
+      if (sums.accumulate) LoadFloats(sums.data + r * sums.row + v * Tile::kLanes, sum[r][v]);
+    }
   }
   if (sums.accumulate) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) __builtin_prefetch(sums.next + r * sums.row + l, 1, 3);
+      for (int64_t l = 0; l < kVectors * Tile::kLanes; l += kLineFloats) {
+        __builtin_prefetch(sums.next + r * sums.row + l, 1, 3);
+      }
     }
   }
   for (int64_t p = 0; p < depth; ++p) {
-    Vector b0, b1;
-    LoadFloats(panel + p * Tile::kColumns, b0);
-    LoadFloats(panel + p * Tile::kColumns + Tile::kLanes, b1);
-    __builtin_prefetch(coming.data, 0, 2);
-    coming.data += coming.step;
+    Vector b[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) LoadFloats(panel.data + v * Tile::kLanes, b[v]);
+    coming.Ask();
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const float value = strip[p * Tile::kRows + r];
-      sum[r][0] += value * b0;
-      sum[r][1] += value * b1;
+      const float value = strip.data[r];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += value * b[v];
     }
+    strip.data += strip.row;
+    panel.data += panel.row;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    StoreFloats(sum[r][0], sums.data + r * sums.row);
-    StoreFloats(sum[r][1], sums.data + r * sums.row + Tile::kLanes);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) StoreFloats(sum[r][v], sums.data + r * sums.row + v * Tile::kLanes);
   }
 }
 
 // The same for `rows` rows, at most kRows.
-template <Isa kIsa, int kRows>
-SNUG_INLINE void MultiplyStrip(int64_t rows, int64_t depth, const float* strip, const float* panel, Later coming,
+template <Isa kIsa, int kVectors, int kRows>
+SNUG_INLINE void MultiplyStrip(int64_t rows, int64_t depth, Columns strip, Columns panel, Later coming,
                                const Sums& sums) {
-  if (rows == kRows) return MultiplyRows<kIsa, kRows>(depth, strip, panel, coming, sums);
-  if constexpr (kRows > 1) MultiplyStrip<kIsa, kRows - 1>(rows, depth, strip, panel, coming, sums);
+  if (rows == kRows) return MultiplyRows<kIsa, kRows, kVectors>(depth, strip, panel, coming, sums);
+  if constexpr (kRows > 1) MultiplyStrip<kIsa, kVectors, kRows - 1>(rows, depth, strip, panel, coming, sums);
 }
 
 // A rectangle of c.
@@ -166,21 +177,65 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
-// Adds up the products of rows [begin, end) of the factors; the first sum of the rectangle is at `sums`.
+// Rows of the factors. Those up to `needed` are wanted when these are done.
+struct Rows {
+  int64_t begin, end, needed;
+};
+
+// Says whether factors are multiplied where they lie. Columns of longer rows lie in too few sets of the first-level
+// cache.
 template <Isa kIsa, class T>
-SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut, const Rectangle& at, int64_t begin,
-                         int64_t end, float* sums) {
+bool LieWell(const Factor<T>& a, const Factor<T>& b, const Rectangle& at) {
+  constexpr int64_t kMostColumns = 384;
+  return std::is_same_v<T, float> && a.made == nullptr && b.made == nullptr && b.columns <= kMostColumns &&
+         at.columns % GemmTile<kIsa, float>::kLanes == 0;
+}
+
+// A piece of the factors: the rectangle's columns of some rows.
+struct Piece {
+  int64_t depth;
+  Columns strips, panels;          // the first ones
+  int64_t next_strip, next_panel;  // from one to the next one, by column
+};
+
+// Packs a piece, unless it lies well.
+template <Isa kIsa, class T>
+SNUG_INLINE Piece PieceOf(const Factor<T>& a, const Factor<T>& b, const Rectangle& at, int64_t row, int64_t depth,
+                          bool lie_well, float* strips, float* panels) {
+  using Tile = GemmTile<kIsa, float>;
+  if constexpr (std::is_same_v<T, float>) {
+    if (lie_well) {
+      return {.depth = depth,
+              .strips = {a.data + row * a.columns + at.i, a.columns},
+              .panels = {b.data + row * b.columns + at.j, b.columns},
+              .next_strip = 1,
+              .next_panel = 1};
+    }
+  }
+  PackRows<kIsa, Tile::kRows>(a, row, depth, at.i, at.rows, strips);
+  PackRows<kIsa, Tile::kColumns>(b, row, depth, at.j, at.columns, panels);
+  return {.depth = depth,
+          .strips = {strips, Tile::kRows},
+          .panels = {panels, Tile::kColumns},
+          .next_strip = depth,
+          .next_panel = depth};
+}
+
+// Adds up the products of rows of the factors; the first sum of the rectangle is at `sums`.
+template <Isa kIsa, class T>
+SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut, const Rectangle& at, const Rows& rows,
+                         float* sums) {
   using Tile = GemmTile<kIsa, float>;
   alignas(kLineBytes) float packed[kPackedFloats];
-  float* const strips = packed;
   // Vectors of panels begin with lines, so that none lies in two.
   float* const panels = packed + Parts(cut.rows * cut.depth, kLineFloats) * kLineFloats;
-  for (int64_t p = begin; p < end; p += cut.depth) {
-    const int64_t depth = std::min(cut.depth, end - p);
-    PackRows<kIsa, Tile::kRows>(a, p, depth, at.i, at.rows, strips);
-    PackRows<kIsa, Tile::kColumns>(b, p, depth, at.j, at.columns, panels);
-    const int64_t next = p + depth;
-    const int64_t next_rows = std::min(cut.depth, end - next);
+  const bool lie_well = LieWell<kIsa>(a, b, at);
+  const int64_t of_part = rows.end - rows.begin;
+  const int64_t most = Parts(of_part, Parts(of_part, cut.depth)) | 1;
+  for (int64_t p = rows.begin; p < rows.end; p += most) {
+    const Piece piece = PieceOf<kIsa>(a, b, at, p, std::min(most, rows.end - p), lie_well, packed, panels);
+    const int64_t next = p + piece.depth;
+    const int64_t next_rows = std::min(most, rows.needed - next);
     const std::array<NeededNext, 2> needed = {NextOf(b, next, next_rows, at.j, at.columns),
                                               NextOf(a, next, next_rows, at.i, at.rows)};
     AskingForNext coming(needed, Parts(at.columns, Tile::kColumns) * Parts(at.rows, Tile::kRows));
@@ -189,9 +244,16 @@ SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut,
         float* const here = sums + i * cut.columns + j;
         const float* const below =
             i + Tile::kRows < at.rows ? here + Tile::kRows * cut.columns : sums + j + Tile::kColumns;
-        MultiplyStrip<kIsa, Tile::kRows>(
-            std::min<int64_t>(Tile::kRows, at.rows - i), depth, strips + i * depth, panels + j * depth,
-            coming.Take(depth, {reinterpret_cast<const char*>(strips), 0}), {here, cut.columns, p > begin, below});
+        const Columns strip = {piece.strips.data + i * piece.next_strip, piece.strips.row};
+        const Columns panel = {piece.panels.data + j * piece.next_panel, piece.panels.row};
+        const Later later = coming.Take(piece.depth, packed);
+        const Sums to = {here, cut.columns, p > rows.begin, below};
+        const int64_t of_strip = std::min<int64_t>(Tile::kRows, at.rows - i);
+        if (at.columns - j <= Tile::kLanes) {
+          MultiplyStrip<kIsa, 1, Tile::kRows>(of_strip, piece.depth, strip, panel, later, to);
+        } else {
+          MultiplyStrip<kIsa, 2, Tile::kRows>(of_strip, piece.depth, strip, panel, later, to);
+        }
       }
     }
   }
@@ -219,9 +281,11 @@ void MultiplyTall(int threads, const TallCall<T>& call, float* workspace) {
       const int64_t of_part = task % tasks;
       const int64_t i = of_part % cut.row_tasks * cut.rows, j = of_part / cut.row_tasks * cut.columns;
       const tall::Rectangle at = {i, j, std::min(cut.rows, a.columns - i), std::min(cut.columns, b.columns - j)};
-      const int64_t begin = call.k * part / cut.parts, end = call.k * (part + 1) / cut.parts;
+      const int64_t end = call.k * (part + 1) / cut.parts;
+      // The next part is mostly this thread's, too; of several tasks another rectangle comes first.
+      const tall::Rows rows = {call.k * part / cut.parts, end, tasks == 1 ? call.k : end};
       float* sums = workspace + part * cut.sums + of_part * cut.sums_of_task;
-      WithIsa([&](auto isa) SNUG_LAMBDA { tall::AddPart<isa()>(a, b, cut, at, begin, end, sums); });
+      WithIsa([&](auto isa) SNUG_LAMBDA { tall::AddPart<isa()>(a, b, cut, at, rows, sums); });
     }
   });
   const int64_t of_group = call.n / call.groups;

@@ -6,6 +6,8 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "ops/kernels/conv/depthwise/gather.h"
+#include "ops/kernels/conv/depthwise/one_pixel.h"
 #include "ops/kernels/conv/depthwise/strips.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
@@ -18,7 +20,6 @@ namespace {
 
 // So many pixels side by side are computed at once: each number that is loaded serves all whose windows have it.
 constexpr int kPixels = 4;
-constexpr int64_t kMostTaps = 25;
 // The part of a range of taps that lies within the data; `at` is where the first tap would be.
 struct TapRange {
   TapRange(int64_t at, int64_t taps, int64_t size)
@@ -77,62 +78,6 @@ SNUG_INLINE void AddLines(const T* x, int64_t line, int64_t lines, const TapRang
   }
 }
 
-template <class Vector>
-SNUG_INLINE void Clamp(float least, float most, Vector& v) {
-  v = v < least ? Vector{} + least : v;
-  v = v > most ? Vector{} + most : v;
-}
-
-// ---- one pixel, from any of the taps ----
-
-// Where the data and the taps of one result lie.
-template <class T>
-struct TapList {
-  SNUG_INLINE void Add(const T* x, const float* tap) {
-    data[count] = x;
-    taps[count++] = tap;
-  }
-  int64_t count = 0;
-  const T* data[kMostTaps];
-  const float* taps[kMostTaps];
-};
-
-// Computes one result of all channels. kCount is the number of taps, or -1.
-template <Isa kIsa, int kCount, class T>
-SNUG_INLINE void SumTaps(const DepthwiseRows<T>& r, const TapList<T>& list, T* y) {
-  using Tile = GemmTile<kIsa, float>;
-  using Vector = typename Tile::Vector;
-  const int64_t count = kCount >= 0 ? kCount : list.count;
-  for (int64_t begin = 0; begin < r.channels; begin += Tile::kLanes) {
-    const int64_t c = std::min(begin, r.channels - Tile::kLanes);
-    Vector sum;
-    LoadFloats(r.bias + c, sum);
-#pragma GCC unroll 4
-    for (int64_t t = 0; t < count; ++t) {
-      Vector value, tap;
-      LoadFloats(list.data[t] + c, value);
-      LoadFloats(list.taps[t] + c, tap);
-      sum += value * tap;
-    }
-    Clamp(r.least, r.most, sum);
-    StoreFloats(sum, y + c);
-  }
-}
-
-template <Isa kIsa, class T>
-SNUG_INLINE void SumTapsOf(const DepthwiseRows<T>& r, const TapList<T>& list, T* y) {
-  switch (list.count) {  // what the gradient of a convolution in steps of 2 has most
-    case 1:
-      return SumTaps<kIsa, 1>(r, list, y);
-    case 2:
-      return SumTaps<kIsa, 2>(r, list, y);
-    case 4:
-      return SumTaps<kIsa, 4>(r, list, y);
-    default:
-      return SumTaps<kIsa, -1>(r, list, y);
-  }
-}
-
 // ---- rows ----
 
 // Computes a row of one vector of channels. x is where the first of `lines` taps in a column is, of pixel 0. kLines is
@@ -177,9 +122,7 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T*
   constexpr int64_t kVectors = VectorsOfLine<T>(kLanes);
   const int64_t vectors = Parts(r.channels, kLanes);
   const int64_t calls = vectors * (end - begin) * Parts(r.out_width, kPixels);
-  std::array<Coming, 3> coming = {Coming(r.coming_x, r.coming_x_bytes, calls),
-                                  Coming(r.coming_y, r.coming_y_bytes, calls),
-                                  Coming(r.coming_rest, r.coming_rest_bytes, calls)};
+  std::array<Coming, 3> coming = ComingOf(r, calls);
   for (int64_t first = 0; first < vectors; first += kVectors) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t top = row * r.stride_height - r.pad_top;
@@ -224,36 +167,6 @@ SNUG_INLINE void RowsOf(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T
   if (r.out_width >= kPixels && r.stride_width == 1) return Strip<kIsa, kTaps, 1>(r, begin, end, y);
   if (r.out_width >= kPixels && r.stride_width == 2) return Strip<kIsa, kTaps, 2>(r, begin, end, y);
   PixelByPixel<kIsa, kTaps>(r, begin, end, y);
-}
-
-// ---- the gradient of the data, where the convolution goes in steps ----
-
-// Computes a row of dx, here y. `r` describes the convolution with what is read and written exchanged: x is dy, whose
-// height and width are in_height and in_width.
-template <Isa kIsa, class T>
-SNUG_INLINE void GatherRow(const DepthwiseRows<T>& r, int64_t row, T* y) {
-  TapList<T> lines;  // the row's taps in column 0, and the rows of dy that they meet
-  for (int64_t i = (row + r.pad_top) % r.stride_height; i < r.kernel_height; i += r.stride_height) {
-    const int64_t from = (row + r.pad_top - i) / r.stride_height;
-    if (row + r.pad_top < i || from >= r.in_height) continue;
-    lines.Add(r.x + from * r.in_width * r.channels, r.taps + i * r.kernel_width * r.channels);
-  }
-  // Tap `first` of a line meets column `from` of dy, tap first + stride the one before, and so on.
-  int64_t first = r.pad_left % r.stride_width, from = r.pad_left / r.stride_width;
-  for (int64_t column = 0; column < r.out_width; ++column, y += r.channels) {
-    TapList<T> list;
-    for (int64_t j = first, at = from; j < r.kernel_width && at >= 0; j += r.stride_width, --at) {
-      if (at >= r.in_width) continue;
-      for (int64_t l = 0; l < lines.count; ++l) {
-        list.Add(lines.data[l] + at * r.channels, lines.taps[l] + j * r.channels);
-      }
-    }
-    SumTapsOf<kIsa>(r, list, y);
-    if (++first == r.stride_width) {
-      first = 0;
-      ++from;
-    }
-  }
 }
 
 // ---- whole images ----
@@ -329,30 +242,40 @@ Strips StripsBack(const ConvGeometry& g) {
   return {g.batch, g.in[0], RowBytes<T>(g.out[1], /*stride_height=*/1, g.in[1], g.in_channels)};
 }
 
+// What `r` computes: a convolution, or the gradient of the data of one in steps.
+enum class Way { kConvolve, kGather };
+
 // Computes y from x, whose images have the heights and widths of `r`, and calls after(strip) for each that is written.
 // That reads `rest`, of the shape of y, unless it is null.
 template <class T, class After>
-void Convolve(int threads, const Strips& strips, const DepthwiseRows<T>& r, const T* x, T* y, const T* rest,
-              const After& after) {
+void ComputeImages(Way way, int threads, const Strips& strips, const DepthwiseRows<T>& r, const T* x, T* y,
+                   const T* rest, const After& after) {
   constexpr int64_t kElement = sizeof(T);
   const int64_t x_row = r.in_width * r.channels, y_row = r.out_width * r.channels;
+  // The rows of x that are read for a strip end here, and there are so many more of them in the next one.
+  const auto read_end = [&](const RowStrip& strip) {
+    return way == Way::kGather ? (strip.end - 1 + r.pad_top) / r.stride_height + 1
+                               : (strip.end - 1) * r.stride_height - r.pad_top + r.kernel_height;
+  };
+  const auto read_more = [&](const RowStrip& strip) {
+    return way == Way::kGather ? Parts(strip.rows(), r.stride_height) : strip.rows() * r.stride_height;
+  };
   ForEachStrip(threads, strips, [&](const RowStrip& strip) {
     DepthwiseRows<T> here = r;
     here.x = x + strip.image * r.in_height * x_row;
     // The next strip's rows follow in memory, also where it is another image's.
-    const int64_t read = strip.image * r.in_height +
-                         std::min(r.in_height, (strip.end - 1) * r.stride_height - r.pad_top + r.kernel_height);
+    const int64_t read = strip.image * r.in_height + std::min(r.in_height, read_end(strip));
     const int64_t written = strip.first_row + strip.rows();
     here.coming_x = x + read * x_row;
     here.coming_y = y + written * y_row;
-    here.coming_x_bytes =
-        std::min(strip.rows() * r.stride_height, strips.batch * r.in_height - read) * x_row * kElement;
+    here.coming_x_bytes = std::min(read_more(strip), strips.batch * r.in_height - read) * x_row * kElement;
     here.coming_y_bytes = std::min(strip.rows(), strips.batch * strips.height - written) * y_row * kElement;
     if (rest != nullptr) {
       here.coming_rest = rest + strip.first_row * y_row;
       here.coming_rest_bytes = strip.rows() * y_row * kElement;
     }
-    ConvolveRows(here, strip.begin, strip.end, y + strip.first_row * y_row);
+    T* const to = y + strip.first_row * y_row;
+    way == Way::kGather ? GatherRows(here, strip.begin, strip.end, to) : ConvolveRows(here, strip.begin, strip.end, to);
     after(strip);
   });
 }
@@ -387,7 +310,7 @@ void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, c
   rows.pad_left = g.pad_begin[1];
   const depthwise::Strips strips = depthwise::StripsOf<T>(g);
   const PartMoments moments(strips.count(), g.out_channels, asked);
-  depthwise::Convolve<T>(threads, strips, rows, x, y, nullptr, [&](const depthwise::RowStrip& strip) {
+  const auto measure = [&](const depthwise::RowStrip& strip) {
     if (!moments.asked()) return;
     moments.SetRows(strip.part, strip.rows() * g.out[1]);
     const T* const pixels = y + strip.first_row * g.out[1] * g.out_channels;
@@ -396,7 +319,8 @@ void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, c
                                       [=, channels = g.out_channels](int64_t i)
                                           SNUG_LAMBDA { return pixels + i * channels; });
     });
-  });
+  };
+  depthwise::ComputeImages<T>(depthwise::Way::kConvolve, threads, strips, rows, x, y, nullptr, measure);
   if (moments.asked()) moments.PutTogether(threads);
 }
 
@@ -429,23 +353,12 @@ void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T
     rows.stride_width = g.stride[1];
     rows.pad_top = g.pad_begin[0];
     rows.pad_left = g.pad_begin[1];
-    const int64_t dx_row = g.in[1] * g.in_channels, dy_row = g.out[1] * g.in_channels;
-    depthwise::ForEachStrip(threads, strips, [&](const depthwise::RowStrip& strip) {
-      DepthwiseRows<T> here = rows;
-      here.x = dy + strip.image * g.out[0] * dy_row;
-      T* const to = dx + strip.first_row * dx_row;
-      WithIsa([&](auto isa) SNUG_LAMBDA {
-        for (int64_t row = 0; row < strip.rows(); ++row) {
-          depthwise::GatherRow<isa()>(here, strip.begin + row, to + row * dx_row);
-        }
-      });
-      sum(strip);
-    });
   } else {
     rows.pad_top = g.kernel[0] - 1 - g.pad_begin[0];
     rows.pad_left = g.kernel[1] - 1 - g.pad_begin[1];
-    depthwise::Convolve(threads, strips, rows, dy, dx, norm.x, sum);
   }
+  depthwise::ComputeImages(in_steps ? depthwise::Way::kGather : depthwise::Way::kConvolve, threads, strips, rows, dy,
+                           dx, norm.x, sum);
   if (sums.asked()) sums.PutTogether(threads);
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
+#include "ops/kernels/conv/depthwise/depthwise.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/isa.h"
 
@@ -45,6 +47,13 @@ class Coming {
   const char* end_;
   int64_t step_;
 };
+
+// What is asked for on the way through rows, in so many calls.
+template <class T>
+SNUG_INLINE std::array<Coming, 3> ComingOf(const DepthwiseRows<T>& r, int64_t calls) {
+  return {Coming(r.coming_x, r.coming_x_bytes, calls), Coming(r.coming_y, r.coming_y_bytes, calls),
+          Coming(r.coming_rest, r.coming_rest_bytes, calls)};
+}
 
 }  // namespace depthwise
 }  // namespace snug::core::ops

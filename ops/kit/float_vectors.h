@@ -136,4 +136,13 @@ SNUG_INLINE void StoreFloats(const Vector& from, T* to) {
   }
 }
 
+// Clamps a vector's numbers; NaN stays. The compiler sees minimum and maximum only where the same vector is compared
+// and taken.
+template <class Vector>
+SNUG_INLINE void Clamp(float least, float most, Vector& v) {
+  const Vector low = Vector{} + least, high = Vector{} + most;
+  v = v < low ? low : v;
+  v = v > high ? high : v;
+}
+
 }  // namespace snug::core

@@ -33,11 +33,18 @@ constexpr int64_t kPieceDepth = 256;
 // next task, which are asked for meanwhile; and many, because all of these panels are read anew for the next ones.
 constexpr int64_t kTaskRows = 48, kTaskColumns = 512;
 constexpr int64_t kShortTaskRows = 96, kShort = 128;  // where rows of a have no more numbers than that
+// Where sums are taken for a norm there is more to ask for: parts of rows lie apart, and a strip asks for one of them.
+constexpr int64_t kSummedTaskColumns = 1024;
 
-// Rows of a in bfloat16 become floats first: they and the sums are on the stack, which is not for more than kTaskRows.
+// Rows of a in bfloat16 become floats first: they and the sums are on the stack, which is not for more than kTaskRows
+// and kTaskColumns.
 template <class T>
 constexpr int64_t TaskRows(int64_t k) {
   return std::is_same_v<T, float> && k <= kShort ? kShortTaskRows : kTaskRows;
+}
+template <class T>
+constexpr int64_t TaskColumns(bool summed) {
+  return std::is_same_v<T, float> && summed ? kSummedTaskColumns : kTaskColumns;
 }
 
 // B as it is packed: its rows in pieces, in each piece the panels one after the other, each [rows of the piece][width],
@@ -84,24 +91,21 @@ class PanelsFormat : public OwnFormat {
 // of their own.
 struct Ending {
   const float* bias = nullptr;  // of the columns
-  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
+  bool clamps = false;
+  float least = 0, most = std::numeric_limits<float>::infinity();
 };
 
-template <int kRows, int kVectors, Isa kIsa>
-SNUG_INLINE void End(const Ending& ending, typename GemmTile<kIsa, float>::Vector (&sum)[kRows][kVectors]) {
-  using Tile = GemmTile<kIsa, float>;
-  using Vector = typename Tile::Vector;
-#pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) {
-    Vector bias = {};
-    if (ending.bias != nullptr) std::memcpy(&bias, ending.bias + v * Tile::kLanes, sizeof(Vector));
+// Does it to kRows rows of a vector of columns.
+template <int kRows, class Vector>
+SNUG_INLINE void End(const Ending& ending, int64_t column, Vector (&sum)[kRows]) {
+  Vector bias = {};
+  if (ending.bias != nullptr) std::memcpy(&bias, ending.bias + column, sizeof(Vector));
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      Vector y = sum[r][v];
-      if (ending.bias != nullptr) y += bias;  // 0 would turn a -0 into 0
-      y = y < ending.least ? Vector{} + ending.least : y;
-      sum[r][v] = y > ending.most ? Vector{} + ending.most : y;
-    }
+  for (int r = 0; r < kRows; ++r) {
+    Vector y = sum[r];
+    if (ending.bias != nullptr) y += bias;  // 0 would turn a -0 into 0
+    if (ending.clamps) Clamp(ending.least, ending.most, y);
+    sum[r] = y;
   }
 }
 
@@ -132,55 +136,77 @@ struct RowsOfA {
   int64_t column;
 };
 
-// Computes kVectors vectors of a panel's columns. `ending` is null unless the piece is the last.
-template <int kRows, int kVectors, Isa kIsa>
+// Some rows of a vector of sums.
+template <int kRows, class Vector>
+SNUG_INLINE void LoadSums(const Sums& c, int64_t column, Vector (&sum)[kRows]) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    sum[r] = Vector{};
+    if (c.from != nullptr) std::memcpy(&sum[r], c.from + r * c.from_stride + column, sizeof(Vector));
+  }
+}
+template <int kRows, class Vector>
+SNUG_INLINE void StoreSums(const Vector (&sum)[kRows], int64_t column, const Sums& c) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) std::memcpy(c.data + r * c.stride + column, &sum[r], sizeof(Vector));
+}
+
+// What is computed of a panel's columns: so many vectors, and half a one more.
+template <int kWhole, bool kHalfMore>
+struct Width {
+  static constexpr int kVectors = kWhole;
+  static constexpr bool kHalf = kHalfMore;
+};
+
+// Computes so much of a panel's columns. `ending` is null unless the piece is the last.
+template <int kRows, class Width, Isa kIsa>
 SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const RowsOfA& a, const Ending* ending, const Sums& c) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
+  typedef float Half __attribute__((vector_size(Tile::kVectorBytes / 2)));  // NOLINT: as in gemm_tile.h
+  constexpr int64_t kHalfAt = Width::kVectors * Tile::kLanes;
   const float* rows[kRows];
-  Vector sum[kRows][kVectors];
+  Vector sum[Width::kVectors][kRows];
+  Half half[kRows];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    rows[r] = a.rows[r] + a.column;
+  for (int r = 0; r < kRows; ++r) rows[r] = a.rows[r] + a.column;
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
-    if (c.from == nullptr) continue;
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      std::memcpy(&sum[r][v], c.from + r * c.from_stride + v * Tile::kLanes, sizeof(Vector));
-    }
-  }
+  for (int v = 0; v < Width::kVectors; ++v) LoadSums(c, v * Tile::kLanes, sum[v]);
+  if constexpr (Width::kHalf) LoadSums(c, kHalfAt, half);
   Later later = piece.later;
   for (int64_t p = 0; p < piece.depth; ++p) {
-    Vector b[kVectors];
+    const float* const columns = piece.data + p * Tile::kColumns;
+    Vector b[Width::kVectors];
+    Half half_b;
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      std::memcpy(&b[v], piece.data + p * Tile::kColumns + v * Tile::kLanes, sizeof(Vector));
-    }
+    for (int v = 0; v < Width::kVectors; ++v) std::memcpy(&b[v], columns + v * Tile::kLanes, sizeof(Vector));
+    if constexpr (Width::kHalf) std::memcpy(&half_b, columns + kHalfAt, sizeof(Half));
     later.Ask();
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const float value = rows[r][p];
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sum[r][v] += value * b[v];
+      for (int v = 0; v < Width::kVectors; ++v) sum[v][r] += value * b[v];
+      if constexpr (Width::kHalf) half[r] += value * half_b;
     }
   }
-  if (ending != nullptr) End<kRows, kVectors, kIsa>(*ending, sum);
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      std::memcpy(c.data + r * c.stride + v * Tile::kLanes, &sum[r][v], sizeof(Vector));
-    }
+  for (int v = 0; v < Width::kVectors; ++v) {
+    if (ending != nullptr) End(*ending, v * Tile::kLanes, sum[v]);
+    StoreSums(sum[v], v * Tile::kLanes, c);
+  }
+  if constexpr (Width::kHalf) {
+    if (ending != nullptr) End(*ending, kHalfAt, half);
+    StoreSums(half, kHalfAt, c);
   }
 }
 
 // The same for `rows` rows, at most kRows.
-template <int kRows, int kVectors, Isa kIsa>
+template <int kRows, class Width, Isa kIsa>
 SNUG_INLINE void MultiplyStrip(int64_t rows, const PanelPiece& piece, const RowsOfA& a, const Ending* ending,
                                const Sums& c) {
-  if (rows == kRows) return MultiplyRows<kRows, kVectors, kIsa>(piece, a, ending, c);
-  if constexpr (kRows > 1) MultiplyStrip<kRows - 1, kVectors, kIsa>(rows, piece, a, ending, c);
+  if (rows == kRows) return MultiplyRows<kRows, Width, kIsa>(piece, a, ending, c);
+  if constexpr (kRows > 1) MultiplyStrip<kRows - 1, Width, kIsa>(rows, piece, a, ending, c);
 }
 
 // The same for the last columns of a row, behind which c has the next row.
@@ -198,8 +224,9 @@ SNUG_INLINE void MultiplyEdge(int64_t rows, int64_t columns, const PanelPiece& p
   for (int64_t l = 0; l < rows && c.from != nullptr; ++l) {
     std::copy_n(c.from + l * c.from_stride, columns, sums + l * Tile::kColumns);
   }
-  MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a, ending == nullptr ? nullptr : &here,
-                                      {sums, Tile::kColumns, c.from == nullptr ? nullptr : sums, Tile::kColumns});
+  MultiplyStrip<Tile::kRows, Width<2, false>, kIsa>(
+      rows, piece, a, ending == nullptr ? nullptr : &here,
+      {sums, Tile::kColumns, c.from == nullptr ? nullptr : sums, Tile::kColumns});
   for (int64_t l = 0; l < rows; ++l) std::copy_n(sums + l * Tile::kColumns, columns, c.data + l * c.stride);
 }
 
@@ -249,9 +276,11 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {
-        MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a.Below(i), last, sums);
+        MultiplyStrip<Tile::kRows, Width<2, false>, kIsa>(rows, piece, a.Below(i), last, sums);
       } else if (columns == Tile::kLanes) {
-        MultiplyStrip<Tile::kRows, 1, kIsa>(rows, piece, a.Below(i), last, sums);
+        MultiplyStrip<Tile::kRows, Width<1, false>, kIsa>(rows, piece, a.Below(i), last, sums);
+      } else if (2 * columns == 3 * Tile::kLanes) {
+        MultiplyStrip<Tile::kRows, Width<1, true>, kIsa>(rows, piece, a.Below(i), last, sums);
       } else {
         MultiplyEdge<kIsa>(rows, columns, piece, a.Below(i), last, sums);
       }
@@ -274,13 +303,14 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
   float* c = call.c + at.i * call.n + at.j;
   Sums sums = {c, call.n, call.addend == nullptr ? nullptr : call.addend + at.i * call.n + at.j, call.n};
   Ending ending = {.bias = call.bias};
-  if (call.activation == Activation::kRelu || call.activation == Activation::kRelu6) ending.least = 0;
+  ending.clamps = call.activation == Activation::kRelu || call.activation == Activation::kRelu6;
   if (call.activation == Activation::kRelu6) ending.most = 6;
+  const bool ends = ending.bias != nullptr || ending.clamps;
   int64_t p = 0;
   do {  // once where there is nothing to add up, too
     const int64_t depth = std::min(pieces.rows, call.k - p);
     const bool last = p + depth == call.k;
-    MultiplyPiece<kIsa>(call, at, p, depth, {rows, p}, last ? &ending : nullptr, sums, next);
+    MultiplyPiece<kIsa>(call, at, p, depth, {rows, p}, last && ends ? &ending : nullptr, sums, next);
     sums.from = c;
     p += depth;
   } while (p < call.k);
@@ -331,11 +361,11 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
 // How c is cut into rectangles: with several beside each other a is read as many times, so that has to make the thread
 // with the most have noticeably less.
 struct Cut {
-  Cut(int threads, int64_t m, int64_t n, int64_t most_rows) {
+  Cut(int threads, int64_t m, int64_t n, int64_t most_rows, int64_t most_columns) {
     row_tasks = Parts(m, most_rows);
     rows = Parts(m, row_tasks);
     const int64_t panels = Parts(n, kPanel<float>);
-    const int64_t fewest = Parts(n, kTaskColumns);
+    const int64_t fewest = Parts(n, most_columns);
     int64_t least = 0;
     for (int64_t tasks = fewest; tasks <= std::min(panels, fewest + 2 * threads); ++tasks) {
       const int64_t width = Parts(panels, tasks);
@@ -427,7 +457,8 @@ int64_t PanelsBytes(const PanelsShape& shape) {
 
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
-  const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k));
+  const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k),
+                        panels::TaskColumns<T>(call.norm.x != nullptr));
   const PartMoments moments = panels::MomentsOf(call, cut);
   const PartGradients<T> gradients(cut.row_tasks, call.n, call.norm);
   ForEachWorker(threads, cut.tasks(), [&](int64_t /*worker*/, int64_t begin, int64_t end) {

@@ -14,12 +14,6 @@ namespace depthwise {
 
 constexpr int64_t kMostTaps = 25;
 
-template <class Vector>
-SNUG_INLINE void Clamp(float least, float most, Vector& v) {
-  v = v < least ? Vector{} + least : v;
-  v = v > most ? Vector{} + most : v;
-}
-
 // Where the data and the taps of one result lie.
 template <class T>
 struct TapList {

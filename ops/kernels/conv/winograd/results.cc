@@ -74,8 +74,7 @@ struct Clamped {
 
   template <class Vector>
   SNUG_INLINE void operator()(Vector& v) const {
-    v = v < low ? Vector{} + low : v;
-    v = v > high ? Vector{} + high : v;
+    Clamp(low, high, v);
   }
 };
 // sigmoid and tanh. Which of them is known as it runs, so what is written is compiled once for both.

@@ -12,6 +12,7 @@
 
 #include "engine/base/parallel.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/conv/depthwise/depthwise.h"
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/panels.h"
@@ -27,9 +28,9 @@ using Ports = DepthwiseBlockPorts;
 
 constexpr int64_t kTaps = 3;       // in each direction
 constexpr int64_t kChannels = 16;  // done at a time
-// A strip has so many rows that what is between the products takes no more than this, which leaves room for the rest
-// in a second-level cache.
-constexpr int64_t kStripBytes = 256 << 10;
+// A strip has so many rows that what is between the products takes no more than this, which stays in a second-level
+// cache. Fewer bytes, and rows that strips have in common are moved more often.
+constexpr int64_t kStripBytes = 384 << 10;
 // Threads that share an image expand the rows at their borders twice, so none takes less than this.
 constexpr int64_t kLeastRows = 2;
 
@@ -86,139 +87,13 @@ struct Cut {
   int64_t tasks;
 };
 
-// ---- the depthwise convolution ----
-
-// Rows of one image, channels-last.
-struct Rows {
-  const float* data;  // row 0, which need not be there
-  int64_t count, width, channels;
-};
-
-struct DepthwiseCall {
-  Rows x;
-  const float* taps;
-  const float* bias;  // may be null
-  float least, most;
-  int64_t pad_top, pad_left;
-  int64_t out_width;
-};
-
-template <Isa kIsa>
-struct Lanes {
-  using Tile = GemmTile<kIsa, float>;
-  using Vector = typename Tile::Vector;
-  static constexpr int kVectors = static_cast<int>(kChannels / Tile::kLanes);
-  // So many pixels at once: the sums hide how long a multiply-add takes, and leave registers for the taps.
-  static constexpr int kPixels = kIsa == Isa::kAvx512 ? 4 : kIsa == Isa::kAvx2 ? 2 : 1;
-};
-
-// Computes kPixels neighbours of kChannels channels. `x` is where the first one's first tap is; rows and columns of
-// taps outside of [first, end) are in the padding. `taps` has kChannels numbers for each.
-template <Isa kIsa, int kStride, int kPixels, int kFirstRow, int kEndRow>
-SNUG_INLINE void Pixels(const DepthwiseCall& call, const float* x, int64_t first_column, int64_t end_column,
-                        const float* taps, const float* bias, float* y) {
-  using L = Lanes<kIsa>;
-  using Vector = typename L::Vector;
-  constexpr int64_t kLanes = L::Tile::kLanes;
-  Vector sums[kPixels][L::kVectors];
-#pragma GCC unroll 4
-  for (int v = 0; v < L::kVectors; ++v) {
-    Vector start;
-    std::memcpy(&start, bias + v * kLanes, sizeof(Vector));
-#pragma GCC unroll 4
-    for (int p = 0; p < kPixels; ++p) sums[p][v] = start;
-  }
-  const auto column = [&](int i, int j) SNUG_LAMBDA {
-    const float* from = x + (i * call.x.width + j) * call.x.channels;
-#pragma GCC unroll 4
-    for (int v = 0; v < L::kVectors; ++v) {
-      Vector tap;
-      std::memcpy(&tap, taps + (i * kTaps + j) * kChannels + v * kLanes, sizeof(Vector));
-#pragma GCC unroll 4
-      for (int p = 0; p < kPixels; ++p) {
-        Vector value;
-        std::memcpy(&value, from + p * kStride * call.x.channels + v * kLanes, sizeof(Vector));
-        sums[p][v] += value * tap;
-      }
-    }
-  };
-#pragma GCC unroll 3
-  for (int i = kFirstRow; i < kEndRow; ++i) {
-    if constexpr (kPixels > 1) {
-      column(i, 0);
-      column(i, 1);
-      column(i, 2);
-    } else {
-      for (int64_t j = first_column; j < end_column; ++j) column(i, static_cast<int>(j));
-    }
-  }
-#pragma GCC unroll 4
-  for (int p = 0; p < kPixels; ++p) {
-#pragma GCC unroll 4
-    for (int v = 0; v < L::kVectors; ++v) {
-      Vector sum = sums[p][v];
-      sum = sum < call.least ? Vector{} + call.least : sum;
-      sum = sum > call.most ? Vector{} + call.most : sum;
-      std::memcpy(y + p * call.x.channels + v * kLanes, &sum, sizeof(Vector));
-    }
-  }
-}
-
-// Computes a row of kChannels channels; `x` is where the taps of the row above begin, at column 0.
-template <Isa kIsa, int kStride, int kFirstRow, int kEndRow>
-SNUG_INLINE void Row(const DepthwiseCall& call, const float* x, const float* taps, const float* bias, float* y) {
-  constexpr int kPixels = Lanes<kIsa>::kPixels;
-  const int64_t channels = call.x.channels;
-  const auto at = [&](int64_t pixel) SNUG_LAMBDA { return x + (pixel * kStride - call.pad_left) * channels; };
-  const auto alone = [&](int64_t pixel) SNUG_LAMBDA {
-    const int64_t column = pixel * kStride - call.pad_left;
-    Pixels<kIsa, kStride, 1, kFirstRow, kEndRow>(call, at(pixel), std::max<int64_t>(0, -column),
-                                                 std::min<int64_t>(kTaps, call.x.width - column), taps, bias,
-                                                 y + pixel * channels);
-  };
-  int64_t pixel = 0;
-  for (; pixel < call.out_width && pixel * kStride < call.pad_left; ++pixel) alone(pixel);
-  for (; pixel + kPixels <= call.out_width && (pixel + kPixels - 1) * kStride - call.pad_left + kTaps <= call.x.width;
-       pixel += kPixels) {
-    Pixels<kIsa, kStride, kPixels, kFirstRow, kEndRow>(call, at(pixel), 0, kTaps, taps, bias, y + pixel * channels);
-  }
-  for (; pixel < call.out_width; ++pixel) alone(pixel);
-}
-
-// Computes rows [begin, end) of the output; the first of them goes to y.
-template <Isa kIsa, int kStride>
-SNUG_INLINE void Depthwise(const DepthwiseCall& call, int64_t begin, int64_t end, float* y) {
-  const int64_t channels = call.x.channels;
-  for (int64_t c = 0; c < channels; c += kChannels) {
-    alignas(64) float taps[kTaps * kTaps * kChannels];
-    alignas(64) float bias[kChannels] = {};
-    for (int64_t t = 0; t < kTaps * kTaps; ++t)
-      std::copy_n(call.taps + t * channels + c, kChannels, taps + t * kChannels);
-    if (call.bias != nullptr) std::copy_n(call.bias + c, kChannels, bias);
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t top = row * kStride - call.pad_top;
-      const float* x = call.x.data + top * call.x.width * channels + c;
-      float* to = y + (row - begin) * call.out_width * channels + c;
-      const bool above = top >= 0, below = top + kTaps <= call.x.count;
-      if (above && below) {
-        Row<kIsa, kStride, 0, 3>(call, x, taps, bias, to);
-      } else if (above && top + 2 <= call.x.count) {
-        Row<kIsa, kStride, 0, 2>(call, x, taps, bias, to);
-      } else if (below) {
-        Row<kIsa, kStride, 1, 3>(call, x, taps, bias, to);
-      } else {
-        Row<kIsa, kStride, 1, 2>(call, x, taps, bias, to);
-      }
-    }
-  }
-}
-
 // ---- a task ----
 
 struct Block {
   const DepthwiseBlock& shape;
   const Cut& cut;
   const KernelContext& k;
+  const float* bias;  // of the depthwise convolution
 
   const float* input(int i) const { return k.has_input(i) ? k.input<float>(i) : nullptr; }
 };
@@ -243,13 +118,6 @@ void AddTo(float* y, const float* x, int64_t count) {
   });
 }
 
-void RunDepthwise(const DepthwiseCall& call, int64_t stride, int64_t begin, int64_t end, float* y) {
-  WithIsa([&](auto isa) SNUG_LAMBDA {
-    if (stride == 1) return Depthwise<isa(), 1>(call, begin, end, y);
-    Depthwise<isa(), 2>(call, begin, end, y);
-  });
-}
-
 // Does rows [begin, end) of one image's output.
 void RunImage(const Block& block, int64_t image, int64_t begin, int64_t end, float* workspace) {
   const DepthwiseBlock& shape = block.shape;
@@ -261,12 +129,19 @@ void RunImage(const Block& block, int64_t image, int64_t begin, int64_t end, flo
   float* expanded = workspace;
   float* wide = workspace + block.cut.in_floats;
   const bool clamped = shape.depthwise.activation != Activation::kIdentity;
-  DepthwiseCall call = {
-      .x = {x, g.in[0], g.in[1], g.in_channels},
+  DepthwiseRows<float> rows = {
+      .x = x,
+      .in_height = g.in[0],
+      .in_width = g.in[1],
+      .channels = g.in_channels,
       .taps = block.input(Ports::kDepthwise),
-      .bias = block.input(Ports::kDepthwiseBias),
+      .bias = block.bias,
       .least = clamped ? 0.0F : -std::numeric_limits<float>::infinity(),
       .most = shape.depthwise.activation == Activation::kRelu6 ? 6.0F : std::numeric_limits<float>::infinity(),
+      .kernel_height = kTaps,
+      .kernel_width = kTaps,
+      .stride_height = g.stride[0],
+      .stride_width = g.stride[1],
       .pad_top = g.pad_begin[0],
       .pad_left = g.pad_begin[1],
       .out_width = g.out[1]};
@@ -282,9 +157,9 @@ void RunImage(const Block& block, int64_t image, int64_t begin, int64_t end, flo
                block.input(Ports::kExpand), block.input(Ports::kExpandBias), expanded + again * in_row);
       held_first = first;
       held_end = ends;
-      call.x.data = expanded - first * in_row;
+      rows.x = expanded - first * in_row;
     }
-    RunDepthwise(call, block.cut.stride, row, last, wide);
+    ConvolveRows(rows, row, last, wide);
     const int64_t pixels = (last - row) * g.out[1];
     const int64_t at = (image * g.out[0] + row) * g.out[1] * out.out_channels;
     float* y = block.k.output<float>(0) + at;
@@ -297,7 +172,13 @@ void RunImage(const Block& block, int64_t image, int64_t begin, int64_t end, flo
 
 void Run(const KernelContext& k, const DepthwiseBlock& shape) {
   const Cut cut(k.threads(), shape);
-  const Block block = {shape, cut, k};
+  const float* bias = k.has_input(Ports::kDepthwiseBias) ? k.input<float>(Ports::kDepthwiseBias) : nullptr;
+  if (bias == nullptr) {
+    float* const zeros = k.workspace<float>() + cut.tasks * cut.task_floats();
+    std::fill_n(zeros, shape.depthwise.geometry.in_channels, 0.0F);
+    bias = zeros;
+  }
+  const Block block = {shape, cut, k, bias};
   const int64_t height = shape.depthwise.geometry.out[0];
   ParallelFor(k.threads(), cut.tasks, 1, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
@@ -337,7 +218,8 @@ absl::Status Prepare(PrepareContext& c, const DepthwiseBlock& block) {
   }
   want(Ports::kProject, block.project.geometry);
   const Cut cut(c.threads(), block);
-  c.SetWorkspaceBytes(cut.tasks * cut.task_floats() * kFloat);
+  const int64_t zeros = c.types().has_input(Ports::kDepthwiseBias) ? 0 : block.depthwise.geometry.in_channels;
+  c.SetWorkspaceBytes((cut.tasks * cut.task_floats() + zeros) * kFloat);
   return absl::OkStatus();
 }
 

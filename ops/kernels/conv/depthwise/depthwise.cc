@@ -89,6 +89,7 @@ SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* 
   constexpr int kWindow = (kPixels - 1) * kStride + kTaps;
   const int64_t channels = r.channels, line = r.in_width * r.channels;
   const float least = r.least, most = r.most;
+  const bool asks = r.coming_x_bytes + r.coming_y_bytes + r.coming_rest_bytes > 0;
   const Taps<kIsa, kTaps, kLines> taps(tap, channels);
   Vector start;
   LoadFloats(bias, start);
@@ -104,7 +105,9 @@ SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* 
     } else {
       AddLines<kIsa, kTaps, kStride, kLines, false>(from, line, lines, columns, taps, sums);
     }
-    for (Coming& lines_to_come : coming) lines_to_come.Ask();
+    if (asks) {
+      for (Coming& lines_to_come : coming) lines_to_come.Ask();
+    }
     T* to = y + pixel * channels;
 #pragma GCC unroll 4
     for (int p = 0; p < kPixels; ++p) {

@@ -26,8 +26,7 @@ namespace {
 
 using Ports = DepthwiseBlockPorts;
 
-constexpr int64_t kTaps = 3;       // in each direction
-constexpr int64_t kChannels = 16;  // done at a time
+constexpr int64_t kTaps = 3;  // in each direction
 // A strip has so many rows that what is between the products takes no more than this, which stays in a second-level
 // cache. Fewer bytes, and rows that strips have in common are moved more often.
 constexpr int64_t kStripBytes = 384 << 10;
@@ -242,7 +241,7 @@ std::optional<NotServed> WhyNotStrips(const DepthwiseBlock& block, const ValueTy
     return ByDesign("it is for depthwise convolutions of 3 x 3 taps, stride 1 or 2, and padding 0 or 1");
   }
   if (g.in[0] < 2) return ByDesign("it is for images of two rows or more");
-  if (g.in_channels % strips::kChannels != 0) return ByDesign("its channels have to be a multiple of 16");
+  if (g.in_channels < kLeastDepthwiseChannels) return ByDesign("its channels have to fill a vector");
   if (!strips::IsClamp(block.depthwise.activation)) return ByDesign("it knows relu and relu6 only");
   return std::nullopt;
 }

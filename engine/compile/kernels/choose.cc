@@ -86,9 +86,10 @@ class Chooser {
       return !IsKept(id, input) && !reads_.values.contains(graph_.node(id).inputs[static_cast<size_t>(input)]);
     });
     if (options_.plain_kernels) {
-      return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
+      const auto last = PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for"));
+      return Annotate(ChooseAmong(id, op, last), "prepare");
     }
-    SNUG_RETURN_IF_ERROR(ChooseAmong(id, op, rows));
+    SNUG_RETURN_IF_ERROR(Annotate(ChooseAmong(id, op, rows), "prepare"));
     std::erase(choice(id).offered, choice(id).kernel->name);  // what is taken anyway
     return CheckIsKnown(id, rows);
   }
@@ -131,7 +132,7 @@ class Chooser {
               .offered = std::move(chosen.offered),
               .passed_over = std::move(chosen.passed_over)};
     if (rows[0]->prepare == nullptr) return absl::OkStatus();
-    return Annotate(Prepare(id, op, rows), "prepare");
+    return Prepare(id, op, rows);
   }
 
   // One for each row, so that Steps of a row can be told.

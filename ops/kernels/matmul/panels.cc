@@ -33,7 +33,8 @@ constexpr int64_t kPieceDepth = 256;
 // next task, which are asked for meanwhile; and many, because all of these panels are read anew for the next ones.
 constexpr int64_t kTaskRows = 48, kTaskColumns = 512;
 constexpr int64_t kShortTaskRows = 96, kShort = 128;  // where rows of a have no more numbers than that
-// Where sums are taken for a norm there is more to ask for: parts of rows lie apart, and a strip asks for one of them.
+// Where sums are taken for a norm, more is asked for than strips can ask for by parts of rows, which lie apart: a strip
+// asks for one part at most. Whole rows follow each other.
 constexpr int64_t kSummedTaskColumns = 1024;
 
 // Rows of a in bfloat16 become floats first: they and the sums are on the stack, which is not for more than kTaskRows
@@ -153,7 +154,7 @@ SNUG_INLINE void StoreSums(const Vector (&sum)[kRows], int64_t column, const Sum
 
 // What is computed of a panel's columns: so many vectors, and half a one more.
 template <int kWhole, bool kHalfMore>
-struct Width {
+struct Vectors {
   static constexpr int kVectors = kWhole;
   static constexpr bool kHalf = kHalfMore;
 };
@@ -224,7 +225,7 @@ SNUG_INLINE void MultiplyEdge(int64_t rows, int64_t columns, const PanelPiece& p
   for (int64_t l = 0; l < rows && c.from != nullptr; ++l) {
     std::copy_n(c.from + l * c.from_stride, columns, sums + l * Tile::kColumns);
   }
-  MultiplyStrip<Tile::kRows, Width<2, false>, kIsa>(
+  MultiplyStrip<Tile::kRows, Vectors<2, false>, kIsa>(
       rows, piece, a, ending == nullptr ? nullptr : &here,
       {sums, Tile::kColumns, c.from == nullptr ? nullptr : sums, Tile::kColumns});
   for (int64_t l = 0; l < rows; ++l) std::copy_n(sums + l * Tile::kColumns, columns, c.data + l * c.stride);
@@ -276,11 +277,11 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {
-        MultiplyStrip<Tile::kRows, Width<2, false>, kIsa>(rows, piece, a.Below(i), last, sums);
+        MultiplyStrip<Tile::kRows, Vectors<2, false>, kIsa>(rows, piece, a.Below(i), last, sums);
       } else if (columns == Tile::kLanes) {
-        MultiplyStrip<Tile::kRows, Width<1, false>, kIsa>(rows, piece, a.Below(i), last, sums);
+        MultiplyStrip<Tile::kRows, Vectors<1, false>, kIsa>(rows, piece, a.Below(i), last, sums);
       } else if (2 * columns == 3 * Tile::kLanes) {
-        MultiplyStrip<Tile::kRows, Width<1, true>, kIsa>(rows, piece, a.Below(i), last, sums);
+        MultiplyStrip<Tile::kRows, Vectors<1, true>, kIsa>(rows, piece, a.Below(i), last, sums);
       } else {
         MultiplyEdge<kIsa>(rows, columns, piece, a.Below(i), last, sums);
       }

@@ -8,6 +8,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "engine/base/status.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/needed_next.h"
 #include "ops/kernels/matmul/parts.h"
@@ -26,8 +27,9 @@ constexpr int64_t kMostParts = 64;
 constexpr int64_t kTaskRows = 192, kTaskColumns = 512;
 constexpr int64_t kStripMultiple = 24;  // the rows of all register tiles divide it
 // So many rows of both factors are multiplied at once, at most: a panel of b then stays in the first-level cache while
-// the strips of a go by. All panels and strips stay in the second-level cache. The number is odd, so that packed ones
-// begin in different sets of the first-level cache. A part of 256 to 262 rows is two such pieces.
+// the strips of a go by. All panels and strips stay in the second-level cache. The number is odd, as is that of all
+// pieces of a part but the last one, so that packed panels begin in different sets of the first-level cache. A part of
+// 256 to 262 rows, as there are many, is two pieces, where its columns are few.
 constexpr int64_t kMostDepth = 131;
 constexpr int64_t kPackedFloats = 48 << 10;
 constexpr int64_t kLineBytes = 64;  // of a cache
@@ -186,8 +188,8 @@ struct Rows {
 // cache.
 template <Isa kIsa, class T>
 bool LieWell(const Factor<T>& a, const Factor<T>& b, const Rectangle& at) {
-  constexpr int64_t kMostColumns = 384;
-  return std::is_same_v<T, float> && a.made == nullptr && b.made == nullptr && b.columns <= kMostColumns &&
+  constexpr int64_t kLongestRow = 384;
+  return std::is_same_v<T, float> && a.made == nullptr && b.made == nullptr && b.columns <= kLongestRow &&
          at.columns % GemmTile<kIsa, float>::kLanes == 0;
 }
 
@@ -230,12 +232,12 @@ SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut,
   // Vectors of panels begin with lines, so that none lies in two.
   float* const panels = packed + Parts(cut.rows * cut.depth, kLineFloats) * kLineFloats;
   const bool lie_well = LieWell<kIsa>(a, b, at);
-  const int64_t of_part = rows.end - rows.begin;
-  const int64_t most = Parts(of_part, Parts(of_part, cut.depth)) | 1;
-  for (int64_t p = rows.begin; p < rows.end; p += most) {
-    const Piece piece = PieceOf<kIsa>(a, b, at, p, std::min(most, rows.end - p), lie_well, packed, panels);
+  const int64_t rows_of_part = rows.end - rows.begin;
+  const int64_t rows_of_piece = Parts(rows_of_part, Parts(rows_of_part, cut.depth)) | 1;
+  for (int64_t p = rows.begin; p < rows.end; p += rows_of_piece) {
+    const Piece piece = PieceOf<kIsa>(a, b, at, p, std::min(rows_of_piece, rows.end - p), lie_well, packed, panels);
     const int64_t next = p + piece.depth;
-    const int64_t next_rows = std::min(most, rows.needed - next);
+    const int64_t next_rows = std::min(rows_of_piece, rows.needed - next);
     const std::array<NeededNext, 2> needed = {NextOf(b, next, next_rows, at.j, at.columns),
                                               NextOf(a, next, next_rows, at.i, at.rows)};
     AskingForNext coming(needed, Parts(at.columns, Tile::kColumns) * Parts(at.rows, Tile::kRows));
@@ -246,7 +248,7 @@ SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut,
             i + Tile::kRows < at.rows ? here + Tile::kRows * cut.columns : sums + j + Tile::kColumns;
         const Columns strip = {piece.strips.data + i * piece.next_strip, piece.strips.row};
         const Columns panel = {piece.panels.data + j * piece.next_panel, piece.panels.row};
-        const Later later = coming.Take(piece.depth, packed);
+        const Later later = coming.Take(piece.depth, panel.data);
         const Sums to = {here, cut.columns, p > rows.begin, below};
         const int64_t of_strip = std::min<int64_t>(Tile::kRows, at.rows - i);
         if (at.columns - j <= Tile::kLanes) {
@@ -271,6 +273,7 @@ bool IsTall(int64_t m, int64_t n, int64_t k) {
 
 template <class T>
 void MultiplyTall(int threads, const TallCall<T>& call, float* workspace) {
+  SNUG_CHECK(call.k >= 1);
   const tall::Cut cut(call.m, call.n, call.k);
   tall::Factor<T> a = {call.m, call.a, nullptr}, b = {call.n, call.b, call.made_b};
   if (cut.swapped) std::swap(a, b);

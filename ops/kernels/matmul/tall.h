@@ -16,7 +16,7 @@ class TallRows {
   virtual const T* Row(int64_t row, int64_t begin, int64_t columns, T* scratch) const = 0;
 };
 
-// c [m, n] = a [k, m], transposed, times b [k, n]. All are row-major.
+// c [m, n] = a [k, m], transposed, times b [k, n]. All are row-major, and k is 1 or more.
 template <class T>
 struct TallCall {
   int64_t m = 0, n = 0, k = 0;

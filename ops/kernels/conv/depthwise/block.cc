@@ -14,7 +14,6 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/depthwise/depthwise.h"
 #include "ops/kernels/copy/own_format.h"
-#include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/isa.h"
@@ -29,7 +28,7 @@ using Ports = DepthwiseBlockPorts;
 constexpr int64_t kTaps = 3;  // in each direction
 // A strip has so many rows that what is between the products takes no more than this, which stays in a second-level
 // cache. Fewer bytes, and rows that strips have in common are moved more often.
-constexpr int64_t kStripBytes = 384 << 10;
+constexpr int64_t kBetweenBytes = 384 << 10;
 // Threads that share an image expand the rows at their borders twice, so none takes less than this.
 constexpr int64_t kLeastRows = 2;
 
@@ -70,7 +69,7 @@ struct Cut {
     stride = g.stride[0];
     const int64_t in_row = block.expand.has_value() ? g.in[1] * g.in_channels : 0;
     const int64_t out_row = g.out[1] * g.in_channels;
-    const int64_t most = std::max<int64_t>(1, (kStripBytes / kFloat - kTaps * in_row) / (stride * in_row + out_row));
+    const int64_t most = std::max<int64_t>(1, (kBetweenBytes / kFloat - kTaps * in_row) / (stride * in_row + out_row));
     rows = EqualPart(g.out[0], most, 1);
     in_floats = ((rows - 1) * stride + kTaps) * in_row;
     out_floats = rows * out_row;

@@ -20,6 +20,7 @@ namespace {
 
 // So many pixels side by side are computed at once: each number that is loaded serves all whose windows have it.
 constexpr int kPixels = 4;
+
 // The part of a range of taps that lies within the data; `at` is where the first tap would be.
 struct TapRange {
   TapRange(int64_t at, int64_t taps, int64_t size)
@@ -160,7 +161,7 @@ SNUG_INLINE void PixelByPixel(const DepthwiseRows<T>& r, int64_t begin, int64_t 
           list.Add(r.x + ((top + i) * r.in_width + left + j) * r.channels, r.taps + (i * kTaps + j) * r.channels);
         }
       }
-      SumTapsOf<kIsa>(r, list, y);
+      SumTaps<kIsa>(r, list, y);
     }
   }
 }
@@ -278,7 +279,11 @@ void ComputeImages(Way way, int threads, const Strips& strips, const DepthwiseRo
       here.coming_rest_bytes = strip.rows() * y_row * kElement;
     }
     T* const to = y + strip.first_row * y_row;
-    way == Way::kGather ? GatherRows(here, strip.begin, strip.end, to) : ConvolveRows(here, strip.begin, strip.end, to);
+    if (way == Way::kGather) {
+      GatherRows(here, strip.begin, strip.end, to);
+    } else {
+      ConvolveRows(here, strip.begin, strip.end, to);
+    }
     after(strip);
   });
 }

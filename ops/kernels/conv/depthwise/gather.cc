@@ -90,9 +90,14 @@ SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, const Lines<T>& lines, i
           y + pixel * r.channels);
     };
     const auto gather_at = [&](auto phase) SNUG_LAMBDA {
-      inside ? gather(phase, std::true_type()) : gather(phase, std::false_type());
+      if (inside) return gather(phase, std::true_type());
+      gather(phase, std::false_type());
     };
-    at % kStep == 0 ? gather_at(std::integral_constant<int, 0>()) : gather_at(std::integral_constant<int, 1>());
+    if (at % kStep == 0) {
+      gather_at(std::integral_constant<int, 0>());
+    } else {
+      gather_at(std::integral_constant<int, 1>());
+    }
     for (Coming& lines_to_come : coming) lines_to_come.Ask();
   }
 }
@@ -145,7 +150,7 @@ SNUG_INLINE void GatherRow(const DepthwiseRows<T>& r, int64_t row, T* y) {
         list.Add(lines.data[l] + at * r.channels, lines.taps[l] + j * r.channels);
       }
     }
-    SumTapsOf<kIsa>(r, list, y);
+    SumTaps<kIsa>(r, list, y);
     if (++first == r.stride_width) {
       first = 0;
       ++from;

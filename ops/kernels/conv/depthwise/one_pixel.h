@@ -12,7 +12,7 @@
 namespace snug::core::ops {
 namespace depthwise {
 
-constexpr int64_t kMostTaps = 25;
+inline constexpr int64_t kMostTaps = 25;
 
 // Where the data and the taps of one result lie.
 template <class T>
@@ -26,18 +26,16 @@ struct TapList {
   const float* taps[kMostTaps];
 };
 
-// Computes one result of all channels. kCount is the number of taps, or -1.
-template <Isa kIsa, int kCount, class T>
+// Computes one result of all channels.
+template <Isa kIsa, class T>
 SNUG_INLINE void SumTaps(const DepthwiseRows<T>& r, const TapList<T>& list, T* y) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
-  const int64_t count = kCount >= 0 ? kCount : list.count;
   for (int64_t begin = 0; begin < r.channels; begin += Tile::kLanes) {
     const int64_t c = std::min(begin, r.channels - Tile::kLanes);
     Vector sum;
     LoadFloats(r.bias + c, sum);
-#pragma GCC unroll 4
-    for (int64_t t = 0; t < count; ++t) {
+    for (int64_t t = 0; t < list.count; ++t) {
       Vector value, tap;
       LoadFloats(list.data[t] + c, value);
       LoadFloats(list.taps[t] + c, tap);
@@ -45,20 +43,6 @@ SNUG_INLINE void SumTaps(const DepthwiseRows<T>& r, const TapList<T>& list, T* y
     }
     Clamp(r.least, r.most, sum);
     StoreFloats(sum, y + c);
-  }
-}
-
-template <Isa kIsa, class T>
-SNUG_INLINE void SumTapsOf(const DepthwiseRows<T>& r, const TapList<T>& list, T* y) {
-  switch (list.count) {  // what the gradient of a convolution in steps of 2 has most
-    case 1:
-      return SumTaps<kIsa, 1>(r, list, y);
-    case 2:
-      return SumTaps<kIsa, 2>(r, list, y);
-    case 4:
-      return SumTaps<kIsa, 4>(r, list, y);
-    default:
-      return SumTaps<kIsa, -1>(r, list, y);
   }
 }
 

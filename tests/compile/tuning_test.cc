@@ -1,5 +1,6 @@
 #include "engine/compile/kernels/tuning.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +45,9 @@ TEST_F(TuningTest, IsReadAsItWasWritten) {
 
 TEST_F(TuningTest, OfAnotherPlatformIsRefused) {
   ASSERT_TRUE(SaveTuning(Example(), Path("b.pbtxt")).ok());
-  const auto message = [&](Platform here) { return std::string(LoadTuning(Path("b.pbtxt"), here).status().message()); };
+  const auto message = [&](const Platform& here) {
+    return std::string(LoadTuning(Path("b.pbtxt"), here).status().message());
+  };
   Platform other = CpuPlatform();
   other.instructions = "sse9";
   EXPECT_THAT(message(other), HasSubstr("measured with another instruction set: "));

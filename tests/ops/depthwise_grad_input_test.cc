@@ -7,18 +7,10 @@
 
 #include "engine/base/bfloat16.h"
 #include "ops/kernels/conv/depthwise/depthwise.h"
+#include "tests/ops/wave.h"
 
 namespace snug::core::ops {
 namespace {
-
-template <class T>
-std::vector<T> Wave(int64_t count, double step) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<T>(static_cast<float>(std::sin(step * static_cast<double>(i + 1))));
-  }
-  return values;
-}
 
 // Images are [batch, height, width, channels], and weights [channels, taps].
 template <class T>

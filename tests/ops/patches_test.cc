@@ -8,20 +8,12 @@
 #include "engine/base/bfloat16.h"
 #include "ops/kernels/conv/pixels.h"
 #include "ops/kernels/matmul/tall.h"
+#include "tests/ops/wave.h"
 
 namespace snug::core {
 namespace {
 
 using ops::ConvGeometry;
-
-template <class T>
-std::vector<T> Wave(int64_t count, double step) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<T>(static_cast<float>(std::sin(step * static_cast<double>(i + 1))));
-  }
-  return values;
-}
 
 // Data is [batch, spatial..., channels], and the gradient [out_channels, in_channels, taps].
 template <class T>

@@ -16,12 +16,6 @@ namespace snug::core::ops {
 namespace depthwise::gather {
 namespace {
 
-// ---- steps two wide ----
-
-constexpr int64_t kStep = 2;
-// So many pixels side by side are computed at once. Each number that is loaded serves all that gather it.
-constexpr int kPixels = 8;
-
 // What a row gathers: tap lines `taps`, taps + tap_line, ... meet the rows x, x - line, ... of dy.
 template <class T>
 struct Lines {
@@ -42,6 +36,12 @@ struct Lines {
   const T* x;
   const float* taps;
 };
+
+// ---- steps two wide ----
+
+constexpr int64_t kStep = 2;
+// So many pixels side by side are computed at once. Each number that is loaded serves all that gather it.
+constexpr int kPixels = 8;
 
 // Computes kPixels pixels of one vector of channels, of which the first one's first tap is kPhase. `x` is the number of
 // dy which that tap meets, in the first of the lines; the numbers [begin, end) beside it are in the row. kLines is
@@ -134,12 +134,7 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T*
 // height and width are in_height and in_width.
 template <Isa kIsa, class T>
 SNUG_INLINE void GatherRow(const DepthwiseRows<T>& r, int64_t row, T* y) {
-  TapList<T> lines;  // the row's taps in column 0, and the rows of dy that they meet
-  for (int64_t i = (row + r.pad_top) % r.stride_height; i < r.kernel_height; i += r.stride_height) {
-    const int64_t from = (row + r.pad_top - i) / r.stride_height;
-    if (row + r.pad_top < i || from >= r.in_height) continue;
-    lines.Add(r.x + from * r.in_width * r.channels, r.taps + i * r.kernel_width * r.channels);
-  }
+  const Lines<T> lines(r, row);
   // Tap `first` of a line meets column `from` of dy, tap first + stride the one before, and so on.
   int64_t first = r.pad_left % r.stride_width, from = r.pad_left / r.stride_width;
   for (int64_t column = 0; column < r.out_width; ++column, y += r.channels) {
@@ -147,7 +142,7 @@ SNUG_INLINE void GatherRow(const DepthwiseRows<T>& r, int64_t row, T* y) {
     for (int64_t j = first, at = from; j < r.kernel_width && at >= 0; j += r.stride_width, --at) {
       if (at >= r.in_width) continue;
       for (int64_t l = 0; l < lines.count; ++l) {
-        list.Add(lines.data[l] + at * r.channels, lines.taps[l] + j * r.channels);
+        list.Add(lines.x - l * lines.line + at * r.channels, lines.taps + l * lines.tap_line + j * r.channels);
       }
     }
     SumTaps<kIsa>(r, list, y);

@@ -208,6 +208,7 @@ ConvNode GradWeightNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).s
 
 std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv describe) {
   std::vector<KernelRow> rows = {WinogradConvRow(part, describe), DepthwiseConvRow(part, describe)};
+  if (part != ConvPart::kGradInput) rows.push_back(PhasesConvRow(part, describe));
   if (part == ConvPart::kGradWeight) {
     rows.push_back(TallConvRow(describe));
     rows.push_back(PatchesConvRow(describe));
@@ -290,6 +291,9 @@ const std::vector<ConvCase>& ConvCases() {
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
       // Of few channels, with strides.
       {"stem", "filters: 8 kernel: 7 stride: 2 pad: 3", {1, 3, 8, 9}, {8, 3, 7, 7}, {1, 8, 4, 5}},
+      {"phases", "filters: 32 kernel: 7 stride: 2 pad: 3", {2, 3, 15, 18}, {32, 3, 7, 7}, {2, 32, 8, 9}},
+      {"phases_same", "filters: 16 kernel: 7 stride: 2 padding: SAME", {1, 1, 17, 16}, {16, 1, 7, 7}, {1, 16, 9, 8}},
+      {"phases_valid", "filters: 80 kernel: 7 stride: 2", {1, 4, 22, 21}, {80, 4, 7, 7}, {1, 80, 8, 8}},
       {"stem_in_packs", "filters: 16 kernel: 3 stride: 2 padding: SAME", {2, 3, 6, 8}, {16, 3, 3, 3}, {2, 16, 3, 4}},
       {"stem_of_one_channel",
        "filters: 6 kernel: [5, 3] stride: [3, 2] pad: [2, 1]",
@@ -393,12 +397,13 @@ void FusedSamples(SampleBuilder& s) {
         .Input({20, 5, 3, 3})
         .Input({20});
   }
-  const auto fast = [&s](const char* name, const char* options, const Shape& w) {
-    s.Case(name).With(ParseOptions<proto::FusedConv>(options)).Input({1, 64, 6, 7}).Range(-3, 3).Input(w).Input({w[0]});
+  const auto fast = [&s](const char* name, const char* options, const Shape& x, const Shape& w) {
+    s.Case(name).With(ParseOptions<proto::FusedConv>(options)).Input(x).Range(-3, 3).Input(w).Input({w[0]});
   };
-  fast("winograd", "conv { filters: 64 kernel: 3 pad: 1 } activation: RELU6", {64, 64, 3, 3});
-  fast("product", "conv { filters: 20 kernel: 1 } activation: TANH", {20, 64, 1, 1});
-  fast("depthwise", "conv { kernel: 3 depthwise: true pad: 1 } activation: RELU6", {64, 1, 3, 3});
+  fast("winograd", "conv { filters: 64 kernel: 3 pad: 1 } activation: RELU6", {1, 64, 6, 7}, {64, 64, 3, 3});
+  fast("phases", "conv { filters: 16 kernel: 7 stride: 2 pad: 3 } activation: RELU", {1, 3, 16, 17}, {16, 3, 7, 7});
+  fast("product", "conv { filters: 20 kernel: 1 } activation: TANH", {1, 64, 6, 7}, {20, 64, 1, 1});
+  fast("depthwise", "conv { kernel: 3 depthwise: true pad: 1 } activation: RELU6", {1, 64, 6, 7}, {64, 1, 3, 3});
   for (const char* activation : {"RELU", "RELU6"}) {
     s.Case(absl::StrCat("stem_", activation))
         .With(ParseOptions<proto::FusedConv>(

@@ -10,6 +10,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
 #include "ops/kernels/conv/own_rows.h"
+#include "ops/kernels/conv/phases.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kernels/conv/product_choice.h"
 #include "ops/kernels/conv/winograd_sizes.h"
@@ -94,6 +95,7 @@ void Samples(SampleBuilder& s) {
   sample("winograd", "filters: 80 kernel: 3 pad: 1", {3, 64, 13, 10}, {80, 64, 3, 3});
   sample("winograd_in_steps", "filters: 80 kernel: 3 stride: 2 pad: 1", {3, 64, 15, 10}, {80, 64, 3, 3});
   sample("winograd_valid", "filters: 64 kernel: 3", {1, 64, 6, 7}, {64, 64, 3, 3});
+  sample("phases", "filters: 48 kernel: 7 stride: 2 pad: 3", {2, 3, 21, 18}, {48, 3, 7, 7});
   sample("depthwise", "kernel: 3 depthwise: true pad: 1", {2, 40, 9, 11}, {40, 1, 3, 3});
   sample("depthwise_in_strips", "kernel: 3 depthwise: true pad: 1", {2, 150, 21, 19}, {150, 1, 3, 3});
   sample("depthwise_5x5_strided", "kernel: 5 stride: 2 depthwise: true pad: 2", {1, 17, 8, 11}, {17, 1, 5, 5});
@@ -134,7 +136,8 @@ bool MeasuresAsItConvolves(const proto::Conv& options, const ValueType& x) {
   if (!g.ok()) return false;
   if (!ops::WhyNotDepthwiseSizes(*g).has_value()) return true;
   if (g->groups != 1 || x.dtype != DType::kFloat32) return false;
-  return !ops::WhyNotWinogradSizes(*g).has_value() || ops::MeasuringProductPays(*g);
+  return !ops::WhyNotWinogradSizes(*g).has_value() || !ops::WhyNotPhasesSizes(*g).has_value() ||
+         ops::MeasuringProductPays(*g);
 }
 
 namespace ops::conv_statistics {
@@ -149,7 +152,8 @@ SNUG_OPS(conv_statistics) {
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = CostOfBoth,
        .kernels = {WinogradConvRow(ConvPart::kForward, NodeOf), DepthwiseConvRow(ConvPart::kForward, NodeOf),
-                   ProductConvRow(ConvPart::kForward, NodeOf), Plain(RunPlain)},
+                   PhasesConvRow(ConvPart::kForward, NodeOf), ProductConvRow(ConvPart::kForward, NodeOf),
+                   Plain(RunPlain)},
        .samples = Samples}};
 }
 

@@ -43,6 +43,26 @@ WinogradSizes InSteps(int64_t batch, int64_t height, int64_t width, int64_t in, 
   return s;
 }
 
+// Whose channels fill no block, and which has no padding.
+WinogradSizes FourTaps(int64_t batch, int64_t height, int64_t width, int64_t in, int64_t out) {
+  WinogradSizes s = Sizes(batch, height, width, in, out, 0, 0);
+  s.kind = WinogradKind::kFourTaps;
+  s.out_height = height - 3;
+  s.out_width = width - 3;
+  return s;
+}
+
+int64_t TapsAcross(const WinogradSizes& s) { return s.kind == WinogradKind::kFourTaps ? 4 : 3; }
+int64_t Taps(const WinogradSizes& s) { return TapsAcross(s) * TapsAcross(s); }
+
+// Data, with what may be read behind them.
+template <class T>
+std::vector<T> DataOf(const WinogradSizes& s) {
+  auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
+  x.resize(x.size() + static_cast<size_t>(WinogradChannels(s.in_channels) - s.in_channels), static_cast<T>(NAN));
+  return x;
+}
+
 // The gradient of the data of these.
 WinogradSizes BetweenSteps(const WinogradSizes& s) {
   return {.kind = WinogradKind::kBetweenSteps,
@@ -67,6 +87,20 @@ std::vector<WinogradSizes> AllSizes() {
           Sizes(1, 6, 6, 16, 32, 2, 2),     Sizes(2, 30, 31, 64, 64, 1, 1),  Sizes(1, 8, 8, 192, 208, 1, 1),
           Sizes(9, 12, 12, 144, 208, 1, 1), Sizes(11, 24, 22, 32, 80, 1, 1), Sizes(5, 30, 31, 80, 48, 1, 1),
           Sizes(55, 5, 6, 176, 208, 1, 1)};
+}
+
+// Of few input channels, and of so many that filters are not held.
+std::vector<WinogradSizes> SizesOfFourTaps() {
+  return {FourTaps(1, 6, 6, 4, 16),     FourTaps(2, 9, 17, 12, 64),  FourTaps(1, 4, 4, 8, 32),
+          FourTaps(3, 14, 40, 12, 80),  FourTaps(5, 35, 33, 16, 48), FourTaps(2, 13, 12, 144, 320),
+          FourTaps(5, 12, 13, 148, 320)};
+}
+
+// Those that are forward convolutions.
+std::vector<WinogradSizes> ForwardSizes() {
+  std::vector<WinogradSizes> all = AllSizes();
+  for (const WinogradSizes& s : SizesOfFourTaps()) all.push_back(s);
+  return all;
 }
 
 // Of more tiles than are held at a time beside filters that are not held, in all its images, and of fewer in each.
@@ -107,9 +141,9 @@ void ForEachTap(const WinogradSizes& s, int64_t in, int64_t out, const Fn& fn) {
   for (int64_t image = 0; image < s.batch; ++image) {
     for (int64_t row = 0; row < s.out_height; ++row) {
       for (int64_t column = 0; column < s.out_width; ++column) {
-        for (int64_t tap = 0; tap < 9; ++tap) {
-          int64_t x_row = row * step + tap / 3 - s.pad_top;
-          int64_t x_column = column * step + tap % 3 - s.pad_left;
+        for (int64_t tap = 0; tap < Taps(s); ++tap) {
+          int64_t x_row = row * step + tap / TapsAcross(s) - s.pad_top;
+          int64_t x_column = column * step + tap % TapsAcross(s) - s.pad_left;
           if (s.kind == WinogradKind::kBetweenSteps) {
             x_row = row + 1 - tap / 3, x_column = column + 1 - tap % 3;
             if (x_row % 2 != 0 || x_column % 2 != 0) continue;
@@ -139,9 +173,10 @@ void ExpectNear(const std::vector<T>& found, const std::vector<double>& expected
 std::string Text(const WinogradSizes& s) {
   return std::to_string(s.batch) + "x" + std::to_string(s.in_height) + "x" + std::to_string(s.in_width) + " " +
          std::to_string(s.in_channels) + " to " + std::to_string(s.out_channels) +
-         (s.kind == WinogradKind::kPlain     ? ""
-          : s.kind == WinogradKind::kInSteps ? " in steps"
-                                             : " between steps");
+         (s.kind == WinogradKind::kPlain      ? ""
+          : s.kind == WinogradKind::kFourTaps ? " of 4 x 4 taps"
+          : s.kind == WinogradKind::kInSteps  ? " in steps"
+                                              : " between steps");
 }
 
 // Whether the weights are [in, out, 3, 3], as they are in the gradient of the data.
@@ -149,10 +184,10 @@ enum class Weights : uint8_t { kForward, kOfGradient };
 
 template <class T>
 void CheckConv(const WinogradSizes& s, Weights weights, double tolerance) {
-  const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
-  const auto w = Uniform<T>(s.out_channels * s.in_channels * 9, 2);
+  const auto x = DataOf<T>(s);
+  const auto w = Uniform<T>(s.out_channels * s.in_channels * Taps(s), 2);
   const auto bias = Uniform<T>(s.out_channels, 3);
-  WinogradFilters<T> filters = {w.data(), s.in_channels * 9, 9, false};
+  WinogradFilters<T> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
   if (weights == Weights::kOfGradient) filters = {w.data(), 9, s.out_channels * 9, s.kind == WinogradKind::kPlain};
   std::vector<double> sums(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels));
   for (size_t i = 0; i < sums.size(); ++i) {
@@ -181,8 +216,8 @@ void CheckConv(const WinogradSizes& s, Weights weights, double tolerance) {
 
 template <class T>
 void CheckForward(double tolerance) {
+  for (const WinogradSizes& s : ForwardSizes()) CheckConv<T>(s, Weights::kForward, tolerance);
   for (const WinogradSizes& s : AllSizes()) {
-    CheckConv<T>(s, Weights::kForward, tolerance);
     CheckConv<T>(s.kind == WinogradKind::kPlain ? s : BetweenSteps(s), Weights::kOfGradient, tolerance);
   }
 }
@@ -192,12 +227,12 @@ TEST(Winograd, EqualsTheSumsInBFloat16) { CheckForward<BFloat16>(8e-3); }
 
 TEST(Winograd, TakesFiltersThatAreTransformedAlready) {
   for (const WinogradSizes& s : AllSizes()) {
-    const auto x = Uniform<float>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
-    const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
+    const auto x = DataOf<float>(s);
+    const auto w = Uniform<float>(s.out_channels * s.in_channels * Taps(s), 2);
     const Layout layout = WinogradLayout(s.kind, s.out_channels, s.in_channels);
     const Workspace kept(layout.packed->size_bytes());
     OwnFormatOf(layout)->Pack(3, w.data(), kept.begin());
-    WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};
+    WinogradFilters<float> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
     std::vector<std::vector<float>> results;
     for (const bool transformed : {false, true}) {
       if (transformed) filters = {.transformed = static_cast<const float*>(kept.begin())};
@@ -215,8 +250,8 @@ TEST(Winograd, TakesFiltersThatAreTransformedAlready) {
 TEST(Winograd, AppliesActivationsToWhatItWrites) {
   const WinogradSizes s = Sizes(1, 6, 5, 16, 16, 1, 1);
   const auto x = Uniform<float>(s.in_height * s.in_width * s.in_channels, 1);
-  const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
-  const WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};
+  const auto w = Uniform<float>(s.out_channels * s.in_channels * Taps(s), 2);
+  const WinogradFilters<float> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
   const Workspace workspace(WinogradConvWorkspaceBytes(1, s, /*transformed=*/false));
   std::vector<float> plain(static_cast<size_t>(s.out_height * s.out_width * s.out_channels)), y(plain.size());
   WinogradConv<float>(1, s, x.data(), filters, nullptr, Activation::kIdentity, plain.data(), workspace.begin());
@@ -228,12 +263,12 @@ TEST(Winograd, AppliesActivationsToWhatItWrites) {
 
 template <class T>
 void CheckMoments() {
-  std::vector<WinogradSizes> all = AllSizes();
+  std::vector<WinogradSizes> all = ForwardSizes();
   all.push_back(ManyTiles());
   for (const WinogradSizes& s : all) {
-    const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
-    const auto w = Uniform<T>(s.out_channels * s.in_channels * 9, 2);
-    const WinogradFilters<T> filters = {w.data(), s.in_channels * 9, 9, false};
+    const auto x = DataOf<T>(s);
+    const auto w = Uniform<T>(s.out_channels * s.in_channels * Taps(s), 2);
+    const WinogradFilters<T> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
     const auto channels = static_cast<size_t>(s.out_channels);
     const auto pixels = static_cast<size_t>(s.batch * s.out_height * s.out_width);
     std::vector<float> first_mean, first_var;
@@ -266,8 +301,8 @@ void CheckImagesApart(const WinogradSizes& s) {
   const int64_t x_image = s.in_height * s.in_width * s.in_channels;
   const int64_t y_image = s.out_height * s.out_width * s.out_channels;
   const auto x = Uniform<float>(s.batch * x_image, 1);
-  const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
-  const WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};
+  const auto w = Uniform<float>(s.out_channels * s.in_channels * Taps(s), 2);
+  const WinogradFilters<float> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
   std::vector<float> apart(static_cast<size_t>(s.batch * y_image)), together(apart.size());
   const Workspace of_one(WinogradConvWorkspaceBytes(1, one, /*transformed=*/false));
   for (int64_t image = 0; image < s.batch; ++image) {
@@ -299,13 +334,13 @@ TEST(Winograd, MeasuresWhatItWrites) {
 
 template <class T>
 void CheckGradWeight(double tolerance) {
-  for (const WinogradSizes& s : AllSizes()) {
-    const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
+  for (const WinogradSizes& s : ForwardSizes()) {
+    const auto x = DataOf<T>(s);
     const auto dy = Uniform<T>(s.batch * s.out_height * s.out_width * s.out_channels, 2);
-    std::vector<double> expected(static_cast<size_t>(s.out_channels * s.in_channels * 9));
+    std::vector<double> expected(static_cast<size_t>(s.out_channels * s.in_channels * Taps(s)));
     for (int64_t out = 0; out < s.out_channels; ++out) {
       for (int64_t in = 0; in < s.in_channels; ++in) {
-        double* filter = expected.data() + (out * s.in_channels + in) * 9;
+        double* filter = expected.data() + (out * s.in_channels + in) * Taps(s);
         ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
           filter[tap] += static_cast<double>(x[from]) * static_cast<double>(dy[to]);
         });

@@ -7,7 +7,6 @@
 #include "ops/kernels/conv/row_parts.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/conv/winograd_sizes.h"
-#include "ops/kit/isa.h"
 #include "ops/prepare_context.h"
 #if SNUG_HAS_ONEDNN
 #include "ops/kit/onednn.h"
@@ -28,9 +27,6 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
     }
   }
 #endif
-  if (part == ConvPart::kGradWeight && IsStrided(g) && CurrentIsa() != Isa::kAvx512) {
-    return ByDesign("on this instruction set its transforms take as long as the products that they save");
-  }
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
   return WhyNotWinogradSizes(g);
 }

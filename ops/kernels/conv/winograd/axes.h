@@ -33,6 +33,8 @@ SNUG_INLINE V Chosen(int64_t i, const V* from) {
 
 // Stride 1: three taps, so six points.
 struct PlainAxis {
+  static constexpr int64_t kTaps = 3;  // of a filter
+  static constexpr int64_t kTile = 4;  // results of a whole tile
   static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6, kResults = 4;
   static constexpr int64_t kNewData = 4;  // that the tile before does not have
   static constexpr bool kActivates = true;
@@ -58,9 +60,9 @@ struct PlainAxis {
     v[kFinite] = TransformDataAtInfinity(m, d);
   }
   template <class V>
-  SNUG_INLINE static void Filter(const V& g0, const V& g1, const V& g2, V* v) {
-    TransformFilter(g0, g1, g2, v);
-    v[kFinite] = g2;
+  SNUG_INLINE static void Filter(const V* g, V* v) {
+    TransformFilter<kTaps>(g, v);
+    v[kFinite] = g[2];
   }
   template <class V>
   SNUG_INLINE static void Result(int64_t m, const V* s, V* y) {
@@ -73,9 +75,60 @@ struct PlainAxis {
     s[kFinite] = Chosen(m - 1, y);
   }
   template <class V>
-  SNUG_INLINE static void FilterGrad(const V* v, V& g0, V& g1, V& g2) {
-    TransformFilterGrad(v, g0, g1, g2);
-    g2 += v[kFinite];
+  SNUG_INLINE static void FilterGrad(const V* v, V* g) {
+    TransformFilterGrad<kTaps>(v, g);
+    g[2] += v[kFinite];
+  }
+};
+
+// Stride 1 and four taps, which have the same six points for three results. An edge reads zeros for data that are not
+// there, and is done as a whole tile is.
+struct FourTapsAxis {
+  static constexpr int64_t kTaps = 4, kTile = 3;
+  static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6, kResults = 3;
+  static constexpr int64_t kNewData = 3;
+  static constexpr bool kActivates = true;
+
+  static constexpr int64_t PointOf(int64_t product) { return product; }
+  static constexpr int64_t SumOf(int64_t product) { return product; }
+  static constexpr int64_t NumberOf(int64_t /*product*/) { return 0; }
+  static constexpr int64_t NumberOfPoint(int64_t /*point*/) { return 0; }
+  static constexpr int64_t NumberOfSum(int64_t /*sum*/) { return 0; }
+
+  static int64_t Results(int64_t /*in*/, int64_t out) { return out; }
+  static Places DataOf(int64_t result, int64_t /*in*/, int64_t pad) { return {result - pad, 1}; }
+  static Places ResultsOf(int64_t result, int64_t /*in*/) { return {result, 1}; }
+  static constexpr int64_t DataCount(int64_t /*m*/) { return kData; }
+  static constexpr int64_t ResultCount(int64_t m) { return m; }
+
+  template <class V>
+  SNUG_INLINE static void Data(int64_t /*m*/, const V* d, V* v) {
+    TransformData(kOut, d, v);
+    v[kFinite] = TransformDataAtInfinity(kOut, d);
+  }
+  template <class V>
+  SNUG_INLINE static void Filter(const V* g, V* v) {
+    TransformFilter<kTaps>(g, v);
+    v[kFinite] = g[3];
+  }
+  template <class V>
+  SNUG_INLINE static void Result(int64_t /*m*/, const V* s, V* y) {
+    V results[kOut];  // of three taps
+    TransformSums(s, results);
+    y[0] = results[0];
+    y[1] = results[1];
+    y[2] = results[2] + s[kFinite];
+  }
+  template <class V>
+  SNUG_INLINE static void ResultGrad(int64_t /*m*/, const V* y, V* s) {
+    const V grads[kOut] = {y[0], y[1], y[2], V{}};
+    TransformSumsGrad(grads, s);
+    s[kFinite] = y[2];
+  }
+  template <class V>
+  SNUG_INLINE static void FilterGrad(const V* v, V* g) {
+    TransformFilterGrad<kTaps>(v, g);
+    g[3] += v[kFinite];
   }
 };
 
@@ -86,6 +139,7 @@ inline constexpr int64_t kProductsInSteps = 9;
 // Stride 2, one pixel of padding: the outer taps meet the data of a tile in even places, the middle one those in odd
 // places. The products of both at a point go into one sum.
 struct StepsAxis {
+  static constexpr int64_t kTaps = 3, kTile = 4;
   static constexpr int64_t kData = 9, kPoints = 9, kProducts = kProductsInSteps, kSums = 5, kResults = 4;
   static constexpr int64_t kNewData = 8;
   static constexpr bool kActivates = true;
@@ -116,10 +170,11 @@ struct StepsAxis {
   }
   // The middle tap is the second of two, the first of which is zero: it has no product at the point 0.
   template <class V>
-  SNUG_INLINE static void Filter(const V& g0, const V& g1, const V& g2, V* v) {
+  SNUG_INLINE static void Filter(const V* g, V* v) {
+    const V outer_taps[kTaps] = {g[0], g[2], V{}}, middle_tap[kTaps] = {V{}, g[1], V{}};
     V outer[kFinite], middle[kFinite];
-    TransformFilter(g0, g2, V{}, outer);
-    TransformFilter(V{}, g1, V{}, middle);
+    TransformFilter<kTaps>(outer_taps, outer);
+    TransformFilter<kTaps>(middle_tap, middle);
     v[0] = outer[0];
     for (int64_t i = 1; i < kFinite; ++i) {
       v[2 * i - 1] = outer[i];
@@ -135,11 +190,14 @@ struct StepsAxis {
     TransformSumsGrad(y, s);
   }
   template <class V>
-  SNUG_INLINE static void FilterGrad(const V* v, V& g0, V& g1, V& g2) {
+  SNUG_INLINE static void FilterGrad(const V* v, V* g) {
     const V outer[kFinite] = {v[0], v[1], v[3], v[5], v[7]}, middle[kFinite] = {V{}, v[2], v[4], v[6], v[8]};
-    V none_a, none_b, none_c;
-    TransformFilterGrad(outer, g0, g2, none_a);
-    TransformFilterGrad(middle, none_b, g1, none_c);
+    V outer_taps[kTaps], middle_tap[kTaps];  // which have others that are not there
+    TransformFilterGrad<kTaps>(outer, outer_taps);
+    TransformFilterGrad<kTaps>(middle, middle_tap);
+    g[0] = outer_taps[0];
+    g[1] = middle_tap[1];
+    g[2] = outer_taps[1];
   }
 };
 
@@ -147,6 +205,7 @@ struct StepsAxis {
 // those between have one, and both have one transform of dy. A tile goes from the last pixels to the first: with a
 // pixel of padding the last one, or the one after it, is an outer tap's, where a tile has to begin.
 struct BetweenStepsAxis {
+  static constexpr int64_t kTaps = 3, kTile = 4;
   static constexpr int64_t kData = 5, kPoints = 5, kProducts = kProductsInSteps, kSums = kProducts, kResults = 8;
   static constexpr int64_t kNewData = 4;
   static constexpr bool kActivates = false;  // a gradient has no activation
@@ -181,12 +240,29 @@ struct BetweenStepsAxis {
   }
 };
 
+// Calls body(axis) for the axis of that kind, which is a forward convolution's. Both directions in steps have the same
+// filters.
+template <class Body>
+SNUG_INLINE void WithForwardAxis(WinogradKind kind, const Body& body) {
+  switch (kind) {
+    case WinogradKind::kPlain:
+      return body(PlainAxis());
+    case WinogradKind::kFourTaps:
+      return body(FourTapsAxis());
+    case WinogradKind::kInSteps:
+    case WinogradKind::kBetweenSteps:
+      return body(StepsAxis());
+  }
+}
+
 // Calls body(axis) for the axis of that kind.
 template <class Body>
 SNUG_INLINE void WithAxis(WinogradKind kind, const Body& body) {
   switch (kind) {
     case WinogradKind::kPlain:
       return body(PlainAxis());
+    case WinogradKind::kFourTaps:
+      return body(FourTapsAxis());
     case WinogradKind::kInSteps:
       return body(StepsAxis());
     case WinogradKind::kBetweenSteps:

@@ -18,7 +18,7 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T
                                const T* x, float* data, int64_t point_stride) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kData = Axis::kData, kPoints = Axis::kPoints;
-  const int64_t height = kWhole ? kOut : at.height, width = kWhole ? kOut : at.width;
+  const int64_t height = kWhole ? Axis::kTile : at.height, width = kWhole ? Axis::kTile : at.width;
   const int64_t lines = kWhole ? kData : Axis::DataCount(height);
   const TilePixels pixels = DataPixels<Axis>(s, at), coming = DataPixels<Axis>(s, next);
   const bool inside =
@@ -30,6 +30,7 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T
         __builtin_prefetch(x + coming.At(i, j) + channels.first + c, 0, 3);
       }
       Vector line[kData];
+#pragma GCC unroll 9
       for (int64_t j = 0; j < kData; ++j) {
         line[j] = Vector{};
         if (inside || (pixels.HasRow(i) && pixels.HasColumn(j))) {
@@ -38,11 +39,13 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T
       }
       Axis::Data(width, line, across + i * kPoints);
     }
+#pragma GCC unroll 9
     for (int64_t j = 0; j < kPoints; ++j) {
       if (!kWhole && !HasPoint(width, Axis::NumberOfPoint(j))) continue;
       Vector column[kData] = {}, down[kPoints] = {};  // edges leave out some
       for (int64_t i = 0; i < lines; ++i) column[i] = across[i * kPoints + j];
       Axis::Data(height, column, down);
+#pragma GCC unroll 9
       for (int64_t i = 0; i < kPoints; ++i) {
         if (!kWhole && !HasPoint(height, Axis::NumberOfPoint(i))) continue;
         StoreFloats(down[i], data + (i * kPoints + j) * point_stride + c);
@@ -61,7 +64,7 @@ void TransformTiles(const WinogradSizes& s, const Tiling& tiling, const TileBloc
       using Axis = decltype(axis);
       for (int64_t t = begin; t < end; ++t) {
         const TileAt at(tiling, block[t]), next(tiling, block[std::min(t + 1, end - 1)]);
-        float* const to = data + t * channels.count;
+        float* const to = data + t * channels.stride();
         WithWhole(at, [&](auto whole) SNUG_LAMBDA {
           TransformTile<isa(), Axis, whole()>(s, at, next, channels, x, to, point_stride);
         });

@@ -22,7 +22,7 @@ namespace {
 
 // Reads the taps of a vector of output channels from `out` on and of `count` input channels from `c` on, at most as
 // many: taps[input channel][tap][output channel].
-template <Isa kIsa, class T>
+template <Isa kIsa, int64_t kTaps, class T>
 SNUG_INLINE void ReadTaps(const WinogradFilters<T>& filters, int64_t out, int64_t c, int64_t count, float* taps) {
   constexpr int64_t kLanes = kLanesOf<kIsa>;
   const T* from = filters.data + out * filters.out_stride + c * filters.in_stride;
@@ -44,7 +44,7 @@ SNUG_INLINE void TransformFiltersAlong(const WinogradSizes& s, const WinogradFil
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kLanes = kLanesOf<kIsa>;
   constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
-  constexpr int64_t kProducts = Axis::kProducts;
+  constexpr int64_t kProducts = Axis::kProducts, kLine = Axis::kTaps, kTaps = kLine * kLine;
   static_assert(kWinogradChannels % kLanes == 0, "a vector's output channels are all there, or none is");
   for (int64_t o = 0; o < kOutBlock; o += kLanes) {
     float* panel = panels + o / kColumns * kColumns * rows + o % kColumns;
@@ -52,21 +52,25 @@ SNUG_INLINE void TransformFiltersAlong(const WinogradSizes& s, const WinogradFil
       const int64_t count = std::min(kLanes, channels.count - first);
       alignas(Vector) float taps[kLanes * kTaps * kLanes];
       if (out + o < s.out_channels) {
-        ReadTaps<kIsa>(filters, out + o, channels.first + first, count, taps);
+        ReadTaps<kIsa, kTaps>(filters, out + o, channels.first + first, count, taps);
       } else {
         std::fill_n(taps, count * kTaps * kLanes, 0.0F);
       }
       for (int64_t c = 0; c < count; ++c) {
-        Vector lines[kTaps], across[3 * kProducts];
+        Vector lines[kTaps], across[kLine * kProducts];
+#pragma GCC unroll 16
         for (int64_t t = 0; t < kTaps; ++t) {
           LoadFloats(taps + (c * kTaps + (filters.reversed ? kTaps - 1 - t : t)) * kLanes, lines[t]);
         }
-        for (int64_t i = 0; i < 3; ++i) {
-          Axis::Filter(lines[i * 3], lines[i * 3 + 1], lines[i * 3 + 2], across + i * kProducts);
-        }
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < kLine; ++i) Axis::Filter(lines + i * kLine, across + i * kProducts);
+#pragma GCC unroll 9
         for (int64_t j = 0; j < kProducts; ++j) {
-          Vector down[kProducts];
-          Axis::Filter(across[j], across[kProducts + j], across[2 * kProducts + j], down);
+          Vector column[kLine], down[kProducts];
+#pragma GCC unroll 4
+          for (int64_t i = 0; i < kLine; ++i) column[i] = across[i * kProducts + j];
+          Axis::Filter(column, down);
+#pragma GCC unroll 9
           for (int64_t i = 0; i < kProducts; ++i) {
             StoreFloats(down[i], panel + (i * kProducts + j) * product_stride + (first + c) * kColumns);
           }
@@ -82,11 +86,9 @@ template <class T>
 void TransformFilters(const WinogradSizes& s, const WinogradFilters<T>& filters, int64_t out, const Channels& channels,
                       float* panels, int64_t rows, int64_t product_stride) {
   WithIsa([&](auto isa) SNUG_LAMBDA {
-    if (s.kind == WinogradKind::kPlain) {
-      TransformFiltersAlong<isa(), PlainAxis>(s, filters, out, channels, panels, rows, product_stride);
-    } else {  // those of both directions are the same
-      TransformFiltersAlong<isa(), StepsAxis>(s, filters, out, channels, panels, rows, product_stride);
-    }
+    WithForwardAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
+      TransformFiltersAlong<isa(), decltype(axis)>(s, filters, out, channels, panels, rows, product_stride);
+    });
   });
 }
 
@@ -132,6 +134,7 @@ class WinogradFormat : public OwnFormat {
  private:
   template <class T>
   void PackAny(int threads, const T* from, void* to) const {
+    constexpr int64_t kTaps = PlainAxis::kTaps * PlainAxis::kTaps;
     const WinogradFilters<T> filters = {.data = from, .out_stride = sizes_.in_channels * kTaps, .in_stride = kTaps};
     TransformAllFilters(threads, sizes_, filters, static_cast<float*>(to));
   }

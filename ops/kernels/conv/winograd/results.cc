@@ -21,18 +21,22 @@ SNUG_INLINE void WriteTile(const WinogradSizes& s, const TileAt& at, const TileA
                            int64_t sum_stride, const T* bias, const Activate& activate, T* y) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kLanes = kLanesOf<kIsa>, kSums = Axis::kSums, kResults = Axis::kResults;
-  const int64_t height = kWhole ? kOut : at.height, width = kWhole ? kOut : at.width;
+  const int64_t height = kWhole ? Axis::kTile : at.height, width = kWhole ? Axis::kTile : at.width;
   const TilePixels pixels = ResultPixels<Axis>(s, at), coming = ResultPixels<Axis>(s, next);
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   const int64_t lines = Axis::ResultCount(height), line_pixels = Axis::ResultCount(width);
   for (int64_t o = 0; o < channels; o += kLanes) {
+#pragma GCC unroll 9
     for (int64_t i = 0; i < kResults; ++i) {
+#pragma GCC unroll 9
       for (int64_t j = 0; j < kResults; ++j) __builtin_prefetch(y + coming.At(i, j) + out + o, 1, 3);
     }
     Vector across[kResults * kSums] = {};
+#pragma GCC unroll 9
     for (int64_t j = 0; j < kSums; ++j) {
       if (!kWhole && !HasPoint(width, Axis::NumberOfSum(j))) continue;
       Vector column[kSums], result[kResults];
+#pragma GCC unroll 9
       for (int64_t i = 0; i < kSums; ++i) {
         column[i] = Vector{};
         if (kWhole || HasPoint(height, Axis::NumberOfSum(i))) {
@@ -40,6 +44,7 @@ SNUG_INLINE void WriteTile(const WinogradSizes& s, const TileAt& at, const TileA
         }
       }
       Axis::Result(height, column, result);
+#pragma GCC unroll 9
       for (int64_t i = 0; i < kResults; ++i) across[i * kSums + j] = result[i];
     }
     Vector shift = {};

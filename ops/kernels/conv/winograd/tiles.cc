@@ -9,14 +9,14 @@ namespace {
 constexpr size_t kRight = 0, kWhole = 1, kLower = 2, kCorner = 3, kSorts = 4;
 
 size_t SortOf(const TileAt& at) {
-  if (at.height == kOut) return at.width == kOut ? kWhole : kRight;
-  return at.width == kOut ? kLower : kCorner;
+  if (at.high) return at.wide ? kWhole : kRight;
+  return at.wide ? kLower : kCorner;
 }
 
 // Whether a tile that is cut off at an edge of an axis of `results` has no such product.
 template <class Axis>
 bool WantsWhole(int64_t results, int64_t product) {
-  const int64_t over = results % kOut;
+  const int64_t over = results % Axis::kTile;
   return over != 0 && !HasPoint(over, Axis::NumberOf(product));
 }
 
@@ -62,14 +62,15 @@ bool IsFirst(int64_t product) {
 Tiling::Tiling(const WinogradSizes& s) {
   WithAxis(s.kind, [&](auto axis) {
     using Axis = decltype(axis);
+    tile = Axis::kTile;
     points = Axis::kPoints * Axis::kPoints;
     products = Axis::kProducts * Axis::kProducts;
     sums = Axis::kSums * Axis::kSums;
     height = Axis::Results(s.in_height, s.out_height);
     width = Axis::Results(s.in_width, s.out_width);
   });
-  rows = Parts(height, kOut);
-  columns = Parts(width, kOut);
+  rows = Parts(height, tile);
+  columns = Parts(width, tile);
   tiles = s.batch * rows * columns;
   out_blocks = Parts(s.out_channels, kOutBlock);
   filter_point = s.in_channels * kOutBlock + kSkew;

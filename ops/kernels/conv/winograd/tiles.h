@@ -33,8 +33,9 @@ struct Tiling {
   // The transformed filters of one block of output channels.
   int64_t filter_floats() const { return products * filter_point; }
 
+  int64_t tile;                    // results of a whole tile, along an axis
   int64_t points, products, sums;  // of a tile
-  int64_t height, width;           // in results, of which a tile has kOut by kOut
+  int64_t height, width;           // in results
   int64_t rows, columns, tiles;    // of tiles: in an image, and in all
   int64_t out_blocks;
   int64_t filter_point;
@@ -44,14 +45,17 @@ struct Tiling {
 struct TileAt {
   SNUG_INLINE TileAt(const Tiling& tiling, int64_t tile)
       : image(tile / (tiling.rows * tiling.columns)),
-        row(tile / tiling.columns % tiling.rows * kOut),
-        column(tile % tiling.columns * kOut),
-        height(std::min(kOut, tiling.height - row)),
-        width(std::min(kOut, tiling.width - column)) {}
-  SNUG_INLINE bool whole() const { return height == kOut && width == kOut; }
+        row(tile / tiling.columns % tiling.rows * tiling.tile),
+        column(tile % tiling.columns * tiling.tile),
+        height(std::min(tiling.tile, tiling.height - row)),
+        width(std::min(tiling.tile, tiling.width - column)),
+        high(height == tiling.tile),
+        wide(width == tiling.tile) {}
+  SNUG_INLINE bool whole() const { return high && wide; }
 
   int64_t image, row, column;
   int64_t height, width;
+  bool high, wide;  // as a whole one is
 };
 
 // Calls body(whole) with whether the tile is, as a constant: the sizes of whole tiles are known as they are compiled.
@@ -90,6 +94,9 @@ template <Isa kIsa>
 inline constexpr int64_t kLanesOf = GemmTile<kIsa, float>::kLanes;
 
 struct Channels {
+  // The floats from one tile's transformed data to the next one's, which have whole vectors.
+  SNUG_INLINE int64_t stride() const { return WinogradChannels(count); }
+
   int64_t first, count;
 };
 

@@ -1,7 +1,8 @@
 // The transforms of Winograd's filtering (winograd.h), one axis at a time, for anything that adds and multiplies.
 //
 // A product of polynomials is known by its values at as many points as it has coefficients. The points are 0, a, -a, b
-// and -b, in this sequence, and where results have three taps infinity, which stands for the highest coefficient.
+// and -b, in this sequence, and where results have three taps or four infinity, which stands for the highest
+// coefficient.
 // m results of t taps have m + t - 1 points: fewer than four, at an edge, do without the last ones of these five.
 // Filters are transformed for all points in any case, divided by what four results want, and data make up for it.
 #pragma once
@@ -21,7 +22,6 @@ inline constexpr float kGB = 1 / (2 * kB2 * (kB2 - kA2));
 
 inline constexpr int64_t kOut = 4;     // results of a tile along an axis, at most
 inline constexpr int64_t kFinite = 5;  // points that are numbers
-inline constexpr int64_t kTaps = 9;    // of a filter
 
 // Whether tiles of `m` results along an axis have the finite point `number`.
 SNUG_INLINE bool HasPoint(int64_t m, int64_t number) { return number <= m; }
@@ -62,12 +62,19 @@ SNUG_INLINE V TransformDataAtInfinity(int64_t m, const V* d) {
   return d[2] - d[1] * kA;
 }
 
-// Sets the values of g0 + g1 z + g2 z^2 at the finite points.
-template <class V>
-SNUG_INLINE void TransformFilter(const V& g0, const V& g1, const V& g2, V* v) {
-  const V even_a = (g0 + g2 * kA2) * kGA, odd_a = g1 * (kA * kGA);
-  const V even_b = (g0 + g2 * kB2) * kGB, odd_b = g1 * (kB * kGB);
-  v[0] = g0 * kG0;
+// Sets the values of g0 + g1 z + g2 z^2 at the finite points, of four taps with g3 z^3.
+template <int64_t kTaps, class V>
+SNUG_INLINE void TransformFilter(const V* g, V* v) {
+  static_assert(kTaps == 3 || kTaps == 4);
+  V odd_a = g[1], odd_b = g[1];
+  if constexpr (kTaps == 4) {
+    odd_a += g[3] * kA2;
+    odd_b += g[3] * kB2;
+  }
+  odd_a *= kA * kGA;
+  odd_b *= kB * kGB;
+  const V even_a = (g[0] + g[2] * kA2) * kGA, even_b = (g[0] + g[2] * kB2) * kGB;
+  v[0] = g[0] * kG0;
   v[1] = even_a + odd_a;
   v[2] = even_a - odd_a;
   v[3] = even_b + odd_b;
@@ -97,12 +104,15 @@ SNUG_INLINE void TransformSumsGrad(const V* y, V* s) {
   s[4] = even_b - odd_b;
 }
 
-template <class V>
-SNUG_INLINE void TransformFilterGrad(const V* v, V& g0, V& g1, V& g2) {
+template <int64_t kTaps, class V>
+SNUG_INLINE void TransformFilterGrad(const V* v, V* g) {
+  static_assert(kTaps == 3 || kTaps == 4);
   const V sum_a = (v[1] + v[2]) * kGA, sum_b = (v[3] + v[4]) * kGB;
-  g0 = v[0] * kG0 + sum_a + sum_b;
-  g1 = (v[1] - v[2]) * (kA * kGA) + (v[3] - v[4]) * (kB * kGB);
-  g2 = sum_a * kA2 + sum_b * kB2;
+  const V difference_a = v[1] - v[2], difference_b = v[3] - v[4];
+  g[0] = v[0] * kG0 + sum_a + sum_b;
+  g[1] = difference_a * (kA * kGA) + difference_b * (kB * kGB);
+  g[2] = sum_a * kA2 + sum_b * kB2;
+  if constexpr (kTaps == 4) g[3] = difference_a * (kA3 * kGA) + difference_b * (kB3 * kGB);
 }
 
 }  // namespace winograd

@@ -28,24 +28,28 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, con
                                    const T* dy, float* panels, int64_t tiles, int64_t sum_stride) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns, kSums = Axis::kSums;
-  const int64_t height = kWhole ? kOut : at.height, width = kWhole ? kOut : at.width;
+  const int64_t height = kWhole ? Axis::kTile : at.height, width = kWhole ? Axis::kTile : at.width;
   const TilePixels pixels = ResultPixels<Axis>(s, at), coming = ResultPixels<Axis>(s, next);
   const int64_t channels = std::min(kOutBlock, s.out_channels - out);
   for (int64_t o = 0; o < kOutBlock; o += kLanesOf<kIsa>) {
     float* panel = panels + o / kColumns * kColumns * tiles + o % kColumns;
-    for (int64_t i = 0; i < kOut && o < channels; ++i) {
-      for (int64_t j = 0; j < kOut; ++j) __builtin_prefetch(dy + coming.At(i, j) + out + o, 0, 3);
+    for (int64_t i = 0; i < Axis::kTile && o < channels; ++i) {
+      for (int64_t j = 0; j < Axis::kTile; ++j) __builtin_prefetch(dy + coming.At(i, j) + out + o, 0, 3);
     }
-    Vector across[kOut * kSums] = {};
+    Vector across[Axis::kTile * kSums] = {};
     for (int64_t i = 0; i < height && o < channels; ++i) {
-      Vector line[kOut] = {};
+      Vector line[Axis::kTile] = {};
+#pragma GCC unroll 4
       for (int64_t j = 0; j < width; ++j) LoadFloats(dy + pixels.At(i, j) + out + o, line[j]);
       Axis::ResultGrad(width, line, across + i * kSums);
     }
+#pragma GCC unroll 9
     for (int64_t j = 0; j < kSums; ++j) {
-      Vector column[kOut], down[kSums];
-      for (int64_t i = 0; i < kOut; ++i) column[i] = across[i * kSums + j];
+      Vector column[Axis::kTile], down[kSums];
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < Axis::kTile; ++i) column[i] = across[i * kSums + j];
       Axis::ResultGrad(height, column, down);
+#pragma GCC unroll 9
       for (int64_t i = 0; i < kSums; ++i) StoreFloats(down[i], panel + (i * kSums + j) * sum_stride);
     }
   }
@@ -58,7 +62,7 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, con
 struct GradWeightCut : Tiling {
   explicit GradWeightCut(const WinogradSizes& s)
       : Tiling(s),
-        in_block(EqualPart(s.in_channels, s.kind == WinogradKind::kPlain ? kMostInChannels : kMostInChannelsInSteps,
+        in_block(EqualPart(s.in_channels, s.kind == WinogradKind::kInSteps ? kMostInChannelsInSteps : kMostInChannels,
                            kWinogradChannels)),
         in_blocks(Parts(s.in_channels, in_block)),
         blocks(in_blocks * out_blocks),
@@ -120,7 +124,8 @@ SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block,
   for (int64_t first = begin; first < end; first += GradWeightCut::kTilesHeld) {
     const int64_t count = std::min(GradWeightCut::kTilesHeld, end - first);
     const TileBlock tiles(cut, first, count);
-    TransformTiles(run.s, cut, tiles, 0, count, {block.in, block.in_channels}, run.x, data, cut.data_point);
+    const Channels channels = {block.in, block.in_channels};
+    TransformTiles(run.s, cut, tiles, 0, count, channels, run.x, data, cut.data_point);
     for (int64_t t = 0; t < count; ++t) {
       const TileAt at(cut, tiles[t]), next(cut, tiles[std::min(t + 1, count - 1)]);
       WithWhole(at, [&](auto whole) SNUG_LAMBDA {
@@ -132,7 +137,7 @@ SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block,
                     .tiles = tiles.of_products(),
                     .m = block.in_channels,
                     .k = count,
-                    .a = {data, 1, block.in_channels},
+                    .a = {data, 1, channels.stride()},
                     .a_point = cut.data_point,
                     .panels = grads,
                     .panel_rows = count,
@@ -149,34 +154,43 @@ SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock
                                   const float* sums) {
   using Vector = VectorOf<kIsa>;
   constexpr int64_t kLanes = kLanesOf<kIsa>, kProducts = Axis::kProducts;
+  constexpr int64_t kLine = Axis::kTaps, kTaps = kLine * kLine;
   const int64_t channels = std::min(kOutBlock, run.s.out_channels - block.out);
   const int64_t dw_row = run.s.in_channels * kTaps;  // of an output channel
   for (int64_t o = 0; o < channels; o += kLanes) {
     for (int64_t first = begin; first < end; first += kLanes) {
+      const int64_t count = std::min(kLanes, end - first);
       alignas(Vector) float taps[kLanes * kTaps * kLanes];  // [input channel][tap][output channel]
-      for (int64_t c = 0; c < kLanes; ++c) {
-        Vector across[3 * kProducts];
+      for (int64_t c = 0; c < count; ++c) {
+        Vector across[kLine * kProducts];
+#pragma GCC unroll 9
         for (int64_t j = 0; j < kProducts; ++j) {
-          Vector column[kProducts];
+          Vector column[kProducts], down[kLine];
+#pragma GCC unroll 9
           for (int64_t i = 0; i < kProducts; ++i) {
             LoadFloats(sums + (i * kProducts + j) * run.cut.sums_point + (first + c) * kOutBlock + o, column[i]);
           }
-          Axis::FilterGrad(column, across[j], across[kProducts + j], across[2 * kProducts + j]);
+          Axis::FilterGrad(column, down);
+#pragma GCC unroll 4
+          for (int64_t i = 0; i < kLine; ++i) across[i * kProducts + j] = down[i];
         }
-        for (int64_t i = 0; i < 3; ++i) {
-          Vector line[3];
-          Axis::FilterGrad(across + i * kProducts, line[0], line[1], line[2]);
-          for (int64_t j = 0; j < 3; ++j) StoreFloats(line[j], taps + (c * kTaps + i * 3 + j) * kLanes);
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < kLine; ++i) {
+          Vector line[kLine];
+          Axis::FilterGrad(across + i * kProducts, line);
+#pragma GCC unroll 4
+          for (int64_t j = 0; j < kLine; ++j) StoreFloats(line[j], taps + (c * kTaps + i * kLine + j) * kLanes);
         }
       }
       T* const filters = run.dw + (block.out + o) * dw_row + (block.in + first) * kTaps;
       if constexpr (std::is_same_v<T, float>) {
-        for (int64_t t = 0; t < kLanes * kTaps; t += kLanes) {
+        // Whole squares: channels fill vectors, or each one's taps do.
+        for (int64_t t = 0; t < count * kTaps; t += kLanes) {
           TransposeSquare<kLanes, kLanes>(taps + t * kLanes, kLanes, filters + t, dw_row);
         }
       } else {
         for (int64_t l = 0; l < kLanes; ++l) {
-          for (int64_t t = 0; t < kLanes * kTaps; ++t) filters[l * dw_row + t] = static_cast<T>(taps[t * kLanes + l]);
+          for (int64_t t = 0; t < count * kTaps; ++t) filters[l * dw_row + t] = static_cast<T>(taps[t * kLanes + l]);
         }
       }
     }
@@ -198,19 +212,6 @@ SNUG_INLINE void AddSums(const GradWeightCut& cut, int64_t begin, int64_t count,
 int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& s) {
   return winograd::GradWeightCut(s).bytes(threads);
 }
-
-namespace winograd {
-namespace {
-
-// Calls body(axis) for the axis of a forward convolution.
-template <class Body>
-SNUG_INLINE void WithForwardAxis(WinogradKind kind, const Body& body) {
-  if (kind == WinogradKind::kInSteps) return body(StepsAxis());
-  body(PlainAxis());
-}
-
-}  // namespace
-}  // namespace winograd
 
 template <class T>
 void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T* dy, T* dw, void* workspace) {
@@ -242,13 +243,13 @@ void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T
       winograd::WithForwardAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
         for (int64_t i = begin; i < end; ++i) {
           const winograd::FilterBlock block(s, cut, i / steps);
-          const int64_t c = i % steps * kChannels;
-          if (c >= block.in_channels) continue;
+          const int64_t c = i % steps * kChannels, count = std::min(kChannels, block.in_channels - c);
+          if (count <= 0) continue;
           float* const sums = all_sums + i / steps * cut.parts * cut.sums_floats();
           for (int64_t part = 1; part < cut.parts; ++part) {
-            winograd::AddSums(cut, c, kChannels, sums + part * cut.sums_floats(), sums);
+            winograd::AddSums(cut, c, count, sums + part * cut.sums_floats(), sums);
           }
-          winograd::WriteFilterGrads<isa(), decltype(axis)>(run, block, c, c + kChannels, sums);
+          winograd::WriteFilterGrads<isa(), decltype(axis)>(run, block, c, c + count, sums);
         }
       });
     });

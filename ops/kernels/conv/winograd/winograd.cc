@@ -44,7 +44,8 @@ struct ConvCut : Tiling {
         group(filters_held ? data_tiles : GroupOf(threads, data_tiles)),
         tile_block(EqualPart(group, kMostTilesOfHeld, kTileStep)),
         slab_point(slab * kOutBlock + kSkew),
-        data_point(data_tiles * s.in_channels + kSkew),
+        data_stride(WinogradChannels(s.in_channels)),
+        data_point(data_tiles * data_stride + kSkew),
         sums_point(group * kOutBlock + kSkew) {}
 
   int64_t data_floats() const { return points * data_point; }
@@ -67,6 +68,7 @@ struct ConvCut : Tiling {
   int64_t group;       // tiles whose sums a worker has
   int64_t tile_block;  // of a group, multiplied together
   int64_t slab_point;
+  int64_t data_stride;  // from one tile's transformed data to the next one's
   int64_t data_point, sums_point;
 
  private:
@@ -156,7 +158,7 @@ void MultiplyBlock(const ConvRun<T>& run, const BlockOfTiles& block, const Chann
                   .tiles_are_rows = true,
                   .m = block.tiles.count(),
                   .k = channels.count,
-                  .a = {data + channels.first, run.s.in_channels, 1},
+                  .a = {data + channels.first, run.cut.data_stride, 1},
                   .a_point = run.cut.data_point,
                   .panels = filters.data,
                   .panel_rows = filters.rows,
@@ -189,7 +191,6 @@ void WriteBlock(const ConvRun<T>& run, const BlockOfTiles& from, int64_t block) 
 template <class T>
 void TransformHeldTiles(int threads, const ConvRun<T>& run, int64_t first, int64_t held, float* data) {
   const ConvCut& cut = run.cut;
-  const int64_t channels = run.s.in_channels;
   const int64_t pieces = Parts(cut.tile_block, kTileStep);  // of a block
   const int64_t blocks = Parts(cut.group, cut.tile_block);  // of a group
   ParallelFor(threads, Parts(held, cut.group) * blocks * pieces, 1, [&](int64_t begin, int64_t end) {
@@ -199,8 +200,8 @@ void TransformHeldTiles(int threads, const ConvRun<T>& run, int64_t first, int64
       const int64_t count = std::min(cut.tile_block, std::min(held, group + cut.group) - tile);
       if (from >= count) continue;
       const TileBlock block(cut, first + tile, count);
-      TransformTiles(run.s, cut, block, from, std::min(count, from + kTileStep), {0, channels}, run.x,
-                     data + tile * channels, cut.data_point);
+      TransformTiles(run.s, cut, block, from, std::min(count, from + kTileStep), {0, run.s.in_channels}, run.x,
+                     data + tile * cut.data_stride, cut.data_point);
     }
   });
 }
@@ -240,7 +241,7 @@ void ConvGroup(const ConvRun<T>& run, int64_t first, int64_t begin, int64_t end,
   const auto for_each_block = [&](const auto& body) {
     for (int64_t tile = begin; tile < end; tile += cut.tile_block) {
       const TileBlock tiles(cut, first + tile, std::min(cut.tile_block, end - tile));
-      body(BlockOfTiles{tiles, first + tile, sums + (tile - begin) * kOutBlock}, data + tile * s.in_channels);
+      body(BlockOfTiles{tiles, first + tile, sums + (tile - begin) * kOutBlock}, data + tile * cut.data_stride);
     }
   };
   for (int64_t c = 0; c < s.in_channels; c += cut.slab) {

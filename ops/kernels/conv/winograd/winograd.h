@@ -1,8 +1,9 @@
-// Convolutions of 3 x 3 taps by Winograd's minimal filtering (Lavin and Gray 2015): with stride 1, four by four
-// elements of the result take 36 multiplications for each pair of channels instead of 144. A tile of six by six
+// Convolutions of 3 x 3 or 4 x 4 taps by Winograd's minimal filtering (Lavin and Gray 2015): with stride 1, four by
+// four elements of the result take 36 multiplications for each pair of channels instead of 144. A tile of six by six
 // elements of the data and the filter are transformed, multiplied element by element, which for all tiles and channels
 // is 36 matrix products, and the sums are transformed back. With stride 2 it is four convolutions, of 2 x 2, 2 x 1, 1 x
-// 2 and one taps, each of its own quarter of the data, in 81 products instead of 144 (axes.h).
+// 2 and one taps, each of its own quarter of the data, in 81 products instead of 144 (axes.h). Of 4 x 4 taps with
+// stride 1, three by three elements of the result take the same 36 products, again instead of 144.
 //
 // Data is channels-last, weights are plain. Sums are float. The points of the transforms are 0, +-5/8, +-3/2 and
 // infinity, which lose fewer digits than the usual +-1 and +-2. Sums run in a fixed order, so bits do not depend on the
@@ -19,6 +20,7 @@ namespace snug::core {
 
 enum class WinogradKind : uint8_t {
   kPlain,         // stride 1. The gradient of its data is one, too, of dy with the filters turned round.
+  kFourTaps,      // 4 x 4 taps, stride 1
   kInSteps,       // stride 2, with a pixel of padding before rows and columns
   kBetweenSteps,  // the gradient of its data: the data here are dy
 };
@@ -32,10 +34,14 @@ struct WinogradSizes {
   int64_t pad_top = 0, pad_left = 0;
 };
 
-// Channels have to be multiples of this.
+// Channels have to be multiples of this, but for the input channels of kFourTaps. There a tile's data are transformed
+// with what lies behind the last channel, and nothing comes of that: x has to have as many elements more.
 inline constexpr int64_t kWinogradChannels = 16;
+constexpr int64_t WinogradChannels(int64_t channels) {
+  return (channels + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels;
+}
 
-// Where the filter of an output and an input channel lies: nine elements from data + out * out_stride + in * in_stride
+// Where the filter of an output and an input channel lies: its elements from data + out * out_stride + in * in_stride
 // on, last to first if `reversed`.
 template <class T>
 struct WinogradFilters {
@@ -57,7 +63,7 @@ void WinogradConv(int threads, const WinogradSizes& sizes, const T* x, const Win
 int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& sizes, bool transformed);
 int64_t WinogradMomentsBytes(const WinogradSizes& sizes);
 
-// Sets dw [out_channels, in_channels, 3, 3], for the kinds that are forward convolutions.
+// Sets dw [out_channels, in_channels, taps, taps], for the kinds that are forward convolutions.
 template <class T>
 void WinogradGradWeight(int threads, const WinogradSizes& sizes, const T* x, const T* dy, T* dw, void* workspace);
 int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& sizes);

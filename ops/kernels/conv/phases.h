@@ -1,0 +1,34 @@
+// Convolutions of 7 x 7 taps in steps of two, of few channels, as a network of images has one in front, by Winograd's
+// filtering (winograd/winograd.h). The phases of its data are the pixels in even or in odd rows and columns. As four
+// channels of one pixel they are the data of a convolution of 4 x 4 taps, one of which is zero along each odd phase,
+// in single steps. That takes 48 multiplications, of 147, for each result.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/kernels/conv/geometry.h"
+#include "ops/kernels/conv/row_parts.h"
+#include "ops/kernels/conv/winograd/winograd.h"
+
+namespace snug::core::ops {
+
+WhyNot WhyNotPhasesSizes(const ConvGeometry& g);
+
+// The convolution of the phases. What is padded is there, as zeros.
+WinogradSizes SizesOfPhases(const ConvGeometry& g);
+
+// How many elements the phases of x have, with those behind the last pixel that Winograd's filtering wants, and how
+// many the filters have, or their gradient: [out_channels, phases, 4, 4].
+int64_t PhasesSize(const ConvGeometry& g);
+int64_t FilterPhasesSize(const ConvGeometry& g);
+
+// These are instantiated for float and BFloat16. x is channels-last, w is plain.
+
+template <class T>
+void TakePhases(int threads, const ConvGeometry& g, const T* x, T* phases);
+template <class T>
+void TakeFilterPhases(const ConvGeometry& g, const T* w, T* filters);
+template <class T>
+void PutBackFilterPhases(const ConvGeometry& g, const T* filters, T* w);
+
+}  // namespace snug::core::ops

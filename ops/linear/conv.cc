@@ -291,9 +291,15 @@ const std::vector<ConvCase>& ConvCases() {
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
       // Of few channels, with strides.
       {"stem", "filters: 8 kernel: 7 stride: 2 pad: 3", {1, 3, 8, 9}, {8, 3, 7, 7}, {1, 8, 4, 5}},
-      {"phases", "filters: 32 kernel: 7 stride: 2 pad: 3", {2, 3, 15, 18}, {32, 3, 7, 7}, {2, 32, 8, 9}},
-      {"phases_same", "filters: 16 kernel: 7 stride: 2 padding: SAME", {1, 1, 17, 16}, {16, 1, 7, 7}, {1, 16, 9, 8}},
-      {"phases_valid", "filters: 80 kernel: 7 stride: 2", {1, 4, 22, 21}, {80, 4, 7, 7}, {1, 80, 8, 8}},
+      {"phases", "filters: 64 kernel: 7 stride: 2 pad: 3", {2, 3, 15, 18}, {64, 3, 7, 7}, {2, 64, 8, 9}},
+      {"phases_same", "filters: 48 kernel: 7 stride: 2 padding: SAME", {1, 1, 17, 16}, {48, 1, 7, 7}, {1, 48, 9, 8}},
+      {"phases_valid", "filters: 80 kernel: [7, 8] stride: 2", {1, 4, 22, 22}, {80, 4, 7, 8}, {1, 80, 8, 8}},
+      {"phases_of_3_taps", "filters: 48 kernel: 5 stride: 2 pad: 2", {2, 3, 15, 18}, {48, 3, 5, 5}, {2, 48, 8, 9}},
+      {"phases_in_steps_of_4",
+       "filters: 64 kernel: 11 stride: 4 pad: 2",
+       {1, 3, 39, 36},
+       {64, 3, 11, 11},
+       {1, 64, 9, 8}},
       {"stem_in_packs", "filters: 16 kernel: 3 stride: 2 padding: SAME", {2, 3, 6, 8}, {16, 3, 3, 3}, {2, 16, 3, 4}},
       {"stem_of_one_channel",
        "filters: 6 kernel: [5, 3] stride: [3, 2] pad: [2, 1]",
@@ -401,7 +407,7 @@ void FusedSamples(SampleBuilder& s) {
     s.Case(name).With(ParseOptions<proto::FusedConv>(options)).Input(x).Range(-3, 3).Input(w).Input({w[0]});
   };
   fast("winograd", "conv { filters: 64 kernel: 3 pad: 1 } activation: RELU6", {1, 64, 6, 7}, {64, 64, 3, 3});
-  fast("phases", "conv { filters: 16 kernel: 7 stride: 2 pad: 3 } activation: RELU", {1, 3, 16, 17}, {16, 3, 7, 7});
+  fast("phases", "conv { filters: 48 kernel: 7 stride: 2 pad: 3 } activation: RELU", {1, 3, 16, 17}, {48, 3, 7, 7});
   fast("product", "conv { filters: 20 kernel: 1 } activation: TANH", {1, 64, 6, 7}, {20, 64, 1, 1});
   fast("depthwise", "conv { kernel: 3 depthwise: true pad: 1 } activation: RELU6", {1, 64, 6, 7}, {64, 1, 3, 3});
   for (const char* activation : {"RELU", "RELU6"}) {

@@ -89,17 +89,18 @@ std::vector<WinogradSizes> AllSizes() {
           Sizes(55, 5, 6, 176, 208, 1, 1)};
 }
 
-// Of few input channels, and of so many that filters are not held.
-std::vector<WinogradSizes> SizesOfFourTaps() {
-  return {FourTaps(1, 6, 6, 4, 16),     FourTaps(2, 9, 17, 12, 64),  FourTaps(1, 4, 4, 8, 32),
-          FourTaps(3, 14, 40, 12, 80),  FourTaps(5, 35, 33, 16, 48), FourTaps(2, 13, 12, 144, 320),
-          FourTaps(5, 12, 13, 148, 320)};
+// Of four taps, and of input channels that fill no block: few, and so many that filters are not held.
+std::vector<WinogradSizes> OthersForward() {
+  return {FourTaps(1, 6, 6, 4, 16),     FourTaps(2, 9, 17, 12, 64),    FourTaps(1, 4, 4, 8, 32),
+          FourTaps(3, 14, 40, 12, 80),  FourTaps(5, 35, 33, 16, 48),   FourTaps(1, 10, 9, 144, 320),
+          FourTaps(2, 9, 10, 148, 320), Sizes(2, 13, 9, 12, 80, 0, 0), Sizes(3, 9, 18, 27, 48, 1, 0),
+          Sizes(1, 8, 8, 4, 16, 1, 1),  Sizes(2, 9, 8, 148, 320, 1, 1)};
 }
 
 // Those that are forward convolutions.
 std::vector<WinogradSizes> ForwardSizes() {
   std::vector<WinogradSizes> all = AllSizes();
-  for (const WinogradSizes& s : SizesOfFourTaps()) all.push_back(s);
+  for (const WinogradSizes& s : OthersForward()) all.push_back(s);
   return all;
 }
 

@@ -8,53 +8,64 @@
 namespace snug::core::ops {
 namespace {
 
-constexpr int64_t kStep = 2, kPhases = kStep * kStep;
-constexpr int64_t kTaps = 7;       // along an axis
-constexpr int64_t kPhaseTaps = 4;  // of the longer phase, along an axis
-constexpr int64_t kFilter = kPhaseTaps * kPhaseTaps;
-constexpr int64_t kMostChannels = kWinogradChannels / kPhases;
+constexpr int64_t kMostSteps = 4;
+// Of all phases. Where they are many, the library's products of few taps are as fast.
+constexpr int64_t kMostChannels = 64;
+// Filters are worked at by 64.
+constexpr int64_t kLeastFilters = 48;
 // Smaller results leave too much of their tiles empty.
 constexpr int64_t kLeastPixels = 8 * 8;  // of an image
+
+int64_t StepOf(const ConvGeometry& g) { return g.stride[0]; }
+int64_t PhasesOf(const ConvGeometry& g) { return StepOf(g) * StepOf(g); }
+// The taps of the longest phase along an axis.
+int64_t PhaseTaps(const ConvGeometry& g) { return (g.kernel[0] + StepOf(g) - 1) / StepOf(g); }
+int64_t PhaseFilter(const ConvGeometry& g) { return PhaseTaps(g) * PhaseTaps(g); }
 
 // What a line of phases takes of a line of x.
 struct Line {
   int64_t in_width, width;  // in pixels of x, and of the phases
-  int64_t pad;
+  int64_t channels, step, pad;
 };
 
-// Takes the two phases of one line of x, which is null if it is padding's. Each pixel of the phases gets two pixels of
-// x, which lie side by side.
-template <int64_t kChannels, class T>
+// Takes the phases of one line of x, which is null if it is padding's. Each pixel of the phases gets `step` pixels of
+// x, which lie side by side. kTaken: how many elements these are, or 0 if that is not one of the usual numbers.
+template <int64_t kTaken, class T>
 void TakeLine(const Line& line, const T* x, T* phases) {
-  constexpr int64_t kPair = kStep * kChannels, kPixel = kPhases * kChannels;
+  const int64_t taken = kTaken > 0 ? kTaken : line.step * line.channels, pixel_size = taken * line.step;
   const auto take = [&](int64_t pixel) {
-    for (int64_t i = 0; i < kPair; ++i) {
-      const int64_t from = pixel * kStep - line.pad + i / kChannels;
+    for (int64_t i = 0; i < taken; ++i) {
+      const int64_t from = pixel * line.step - line.pad + i / line.channels;
       const bool there = x != nullptr && from >= 0 && from < line.in_width;
-      phases[pixel * kPixel + i] = there ? x[from * kChannels + i % kChannels] : T(0.0F);
+      phases[pixel * pixel_size + i] = there ? x[from * line.channels + i % line.channels] : T(0.0F);
     }
   };
-  const int64_t begin = x == nullptr ? line.width : std::min(line.width, (line.pad + kStep - 1) / kStep);
-  const int64_t end = std::max(begin, std::min(line.width, (line.in_width + line.pad) / kStep));
+  const int64_t begin = x == nullptr ? line.width : std::min(line.width, (line.pad + line.step - 1) / line.step);
+  const int64_t end = std::max(begin, std::min(line.width, (line.in_width + line.pad) / line.step));
   for (int64_t pixel = 0; pixel < begin; ++pixel) take(pixel);
   for (int64_t pixel = begin; pixel < end; ++pixel) {
-    std::copy_n(x + (pixel * kStep - line.pad) * kChannels, kPair, phases + pixel * kPixel);
+    std::copy_n(x + (pixel * line.step - line.pad) * line.channels, taken, phases + pixel * pixel_size);
   }
   for (int64_t pixel = end; pixel < line.width; ++pixel) take(pixel);
 }
 
-template <int64_t kChannels, class T>
-void TakePhasesOf(int threads, const ConvGeometry& g, const T* x, T* phases) {
+template <int64_t kTaken, class T>
+void TakeLines(int threads, const ConvGeometry& g, const T* x, T* phases) {
   const WinogradSizes sizes = SizesOfPhases(g);
-  const Line line = {.in_width = g.in[1], .width = sizes.in_width, .pad = g.pad_begin[1]};
+  const Line line = {.in_width = g.in[1],
+                     .width = sizes.in_width,
+                     .channels = g.in_channels,
+                     .step = StepOf(g),
+                     .pad = g.pad_begin[1]};
   ParallelFor(threads, g.batch * sizes.in_height, 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t image = row / sizes.in_height;
-      for (int64_t phase = 0; phase < kStep; ++phase) {
-        const int64_t from = row % sizes.in_height * kStep + phase - g.pad_begin[0];
+      T* const to = phases + row * sizes.in_width * sizes.in_channels;
+      for (int64_t phase = 0; phase < line.step; ++phase) {
+        const int64_t from = row % sizes.in_height * line.step + phase - g.pad_begin[0];
         const bool there = from >= 0 && from < g.in[0];
-        TakeLine<kChannels>(line, there ? x + (image * g.in[0] + from) * g.in[1] * kChannels : nullptr,
-                            phases + row * sizes.in_width * sizes.in_channels + phase * kStep * kChannels);
+        TakeLine<kTaken>(line, there ? x + (image * g.in[0] + from) * g.in[1] * line.channels : nullptr,
+                         to + phase * line.step * line.channels);
       }
     }
   });
@@ -63,13 +74,14 @@ void TakePhasesOf(int threads, const ConvGeometry& g, const T* x, T* phases) {
 // Calls fn(place in w, place among the phases) for each tap of w, in elements.
 template <class Fn>
 void ForEachTap(const ConvGeometry& g, const Fn& fn) {
+  const int64_t step = StepOf(g), height = g.kernel[0], width = g.kernel[1];
   for (int64_t out = 0; out < g.out_channels; ++out) {
     for (int64_t c = 0; c < g.in_channels; ++c) {
-      for (int64_t i = 0; i < kTaps; ++i) {
-        for (int64_t j = 0; j < kTaps; ++j) {
-          const int64_t channel = (i % kStep * kStep + j % kStep) * g.in_channels + c;
-          fn(((out * g.in_channels + c) * kTaps + i) * kTaps + j,
-             (out * g.in_channels * kPhases + channel) * kFilter + i / kStep * kPhaseTaps + j / kStep);
+      for (int64_t i = 0; i < height; ++i) {
+        for (int64_t j = 0; j < width; ++j) {
+          const int64_t channel = (i % step * step + j % step) * g.in_channels + c;
+          fn(((out * g.in_channels + c) * height + i) * width + j,
+             (out * g.in_channels * PhasesOf(g) + channel) * PhaseFilter(g) + i / step * PhaseTaps(g) + j / step);
         }
       }
     }
@@ -79,24 +91,27 @@ void ForEachTap(const ConvGeometry& g, const Fn& fn) {
 }  // namespace
 
 WhyNot WhyNotPhasesSizes(const ConvGeometry& g) {
-  const auto all_are = [&](const std::array<int64_t, kMaxSpatial>& sizes, int64_t size) {
-    return sizes[0] == size && sizes[1] == size;
-  };
-  if (g.spatial != 2 || !all_are(g.kernel, kTaps) || !all_are(g.stride, kStep) || !all_are(g.dilation, 1)) {
-    return ByDesign("it is for 7 x 7 taps in steps of two");
+  const int64_t step = StepOf(g), taps = PhaseTaps(g);
+  if (g.spatial != 2 || step == 1 || step > kMostSteps || g.stride[1] != step) {
+    return ByDesign("it goes in steps of two to four");
   }
-  if (g.in_channels > kMostChannels) return ByDesign("it is for at most 4 channels");
+  if (taps < 3 || taps > 4 || (g.kernel[1] + step - 1) / step != taps || g.dilation[0] != 1 || g.dilation[1] != 1) {
+    return ByDesign("it is for as many taps as three steps or four have");
+  }
+  if (g.in_channels * PhasesOf(g) > kMostChannels) return ByDesign("its phases are at most 64 channels");
   if (g.out_channels % kWinogradChannels != 0) return ByDesign("it wants filters by sixteen");
+  if (g.out_channels < kLeastFilters) return ByDesign("it pays from 48 filters on");
   if (g.out[0] * g.out[1] < kLeastPixels) return ByDesign("it is for results of at least 64 pixels");
   return std::nullopt;
 }
 
 WinogradSizes SizesOfPhases(const ConvGeometry& g) {
-  return {.kind = WinogradKind::kFourTaps,
+  const int64_t taps = PhaseTaps(g);
+  return {.kind = taps == 4 ? WinogradKind::kFourTaps : WinogradKind::kPlain,
           .batch = g.batch,
-          .in_height = g.out[0] + kPhaseTaps - 1,
-          .in_width = g.out[1] + kPhaseTaps - 1,
-          .in_channels = kPhases * g.in_channels,
+          .in_height = g.out[0] + taps - 1,
+          .in_width = g.out[1] + taps - 1,
+          .in_channels = PhasesOf(g) * g.in_channels,
           .out_height = g.out[0],
           .out_width = g.out[1],
           .out_channels = g.out_channels};
@@ -107,21 +122,21 @@ int64_t PhasesSize(const ConvGeometry& g) {
   return s.batch * s.in_height * s.in_width * s.in_channels + kWinogradChannels;
 }
 
-int64_t FilterPhasesSize(const ConvGeometry& g) { return g.out_channels * kPhases * g.in_channels * kFilter; }
+int64_t FilterPhasesSize(const ConvGeometry& g) {
+  return g.out_channels * PhasesOf(g) * g.in_channels * PhaseFilter(g);
+}
 
 template <class T>
 void TakePhases(int threads, const ConvGeometry& g, const T* x, T* phases) {
   const int64_t size = PhasesSize(g);
   std::fill(phases + size - kWinogradChannels, phases + size, T(0.0F));
-  switch (g.in_channels) {
-    case 1:
-      return TakePhasesOf<1>(threads, g, x, phases);
-    case 2:
-      return TakePhasesOf<2>(threads, g, x, phases);
-    case 3:
-      return TakePhasesOf<3>(threads, g, x, phases);
+  switch (StepOf(g) * g.in_channels) {
+    case 6:
+      return TakeLines<6>(threads, g, x, phases);
+    case 12:
+      return TakeLines<12>(threads, g, x, phases);
     default:
-      return TakePhasesOf<kMostChannels>(threads, g, x, phases);
+      return TakeLines<0>(threads, g, x, phases);
   }
 }
 

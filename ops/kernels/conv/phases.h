@@ -1,7 +1,8 @@
-// Convolutions of 7 x 7 taps in steps of two, of few channels, as a network of images has one in front, by Winograd's
-// filtering (winograd/winograd.h). The phases of its data are the pixels in even or in odd rows and columns. As four
-// channels of one pixel they are the data of a convolution of 4 x 4 taps, one of which is zero along each odd phase,
-// in single steps. That takes 48 multiplications, of 147, for each result.
+// Convolutions of few channels in steps, as a network of images has one in front, by Winograd's filtering
+// (winograd/winograd.h). In steps of two the phases of the data are the pixels in even or in odd rows and columns. As
+// channels of one pixel they are the data of a convolution in single steps, whose taps are those of 2 x 2 pixels: of 7
+// x 7 taps it has 4 x 4, one of which is zero along each odd phase. That takes 48 multiplications, of 147, for each
+// result of three channels; 11 x 11 taps in steps of four have 16 phases of 3 x 3 taps, which take 108, of 363.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ WhyNot WhyNotPhasesSizes(const ConvGeometry& g);
 WinogradSizes SizesOfPhases(const ConvGeometry& g);
 
 // How many elements the phases of x have, with those behind the last pixel that Winograd's filtering wants, and how
-// many the filters have, or their gradient: [out_channels, phases, 4, 4].
+// many the filters have, or their gradient: [out_channels, phases, taps, taps].
 int64_t PhasesSize(const ConvGeometry& g);
 int64_t FilterPhasesSize(const ConvGeometry& g);
 

@@ -183,15 +183,15 @@ SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock
         }
       }
       T* const filters = run.dw + (block.out + o) * dw_row + (block.in + first) * kTaps;
+      const int64_t elements = count * kTaps;
+      int64_t written = 0;
       if constexpr (std::is_same_v<T, float>) {
-        // Whole squares: channels fill vectors, or each one's taps do.
-        for (int64_t t = 0; t < count * kTaps; t += kLanes) {
-          TransposeSquare<kLanes, kLanes>(taps + t * kLanes, kLanes, filters + t, dw_row);
+        for (; written + kLanes <= elements; written += kLanes) {
+          TransposeSquare<kLanes, kLanes>(taps + written * kLanes, kLanes, filters + written, dw_row);
         }
-      } else {
-        for (int64_t l = 0; l < kLanes; ++l) {
-          for (int64_t t = 0; t < count * kTaps; ++t) filters[l * dw_row + t] = static_cast<T>(taps[t * kLanes + l]);
-        }
+      }
+      for (int64_t l = 0; l < kLanes; ++l) {
+        for (int64_t t = written; t < elements; ++t) filters[l * dw_row + t] = static_cast<T>(taps[t * kLanes + l]);
       }
     }
   }

@@ -34,8 +34,8 @@ struct WinogradSizes {
   int64_t pad_top = 0, pad_left = 0;
 };
 
-// Channels have to be multiples of this, but for the input channels of kFourTaps. There a tile's data are transformed
-// with what lies behind the last channel, and nothing comes of that: x has to have as many elements more.
+// Channels have to be multiples of this, but for the input channels of what is forward. There a tile's data are
+// transformed with what lies behind the last channel, and nothing comes of that: x has to have as many elements more.
 inline constexpr int64_t kWinogradChannels = 16;
 constexpr int64_t WinogradChannels(int64_t channels) {
   return (channels + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels;

@@ -2,6 +2,7 @@
 
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <utility>
@@ -37,6 +38,26 @@ bool SplitProducts(const Compiled& compiled) {
     const RolledLoop* const loop = RolledLoopOf(choice);
     return choice.choice == "split" || (loop != nullptr && SplitProducts(loop->body()));
   });
+}
+
+// Those of the options that may give other last bits, but for precisions, threads and tunings, which everyone asks for
+// by themselves. What was in vain changes nothing.
+std::vector<std::string> OptionsOfRounding(const CompileOptions& options, const std::vector<std::string>& in_vain) {
+  const std::pair<bool, const char*> switches[] = {{options.plain_kernels, "plain-kernels"},
+                                                   {options.fast, "fast"},
+                                                   {options.tf32, "tf32"},
+                                                   {options.split_products, "split-products"},
+                                                   {options.update_as_made, "update-as-made"},
+                                                   {options.gradients_from_outputs, "gradients-from-outputs"},
+                                                   {options.loss_in_blocks, "loss-in-blocks"}};
+  std::vector<std::string> given;
+  for (const auto& [on, name] : switches) {
+    if (on && !absl::c_linear_search(in_vain, name)) given.emplace_back(name);
+  }
+  if (!options.disabled_passes.empty()) {
+    given.push_back(absl::StrCat("disable-passes=", absl::StrJoin(options.disabled_passes, ",")));
+  }
+  return given;
 }
 
 proto::Optimizer DefaultOptimizer() {
@@ -218,6 +239,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernelsOfRounds(graph, registry, choose, reads));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
   if (options.split_products && !SplitProducts(compiled)) compiled.in_vain.emplace_back("split-products");
+  compiled.rounding = OptionsOfRounding(options, compiled.in_vain);
   if (options.keep_derived) {
     Derive(compiled);
     SNUG_RETURN_IF_ERROR(Observe(options, "71_keep_derived", graph));

@@ -117,6 +117,7 @@ struct Compiled {
   std::vector<std::string> decay_differs;  // parameters that decay by one rule and not by the other
   std::vector<TableGradient> tables;       // what became of the gradients of tables
   std::vector<std::string> in_vain;        // options that ask for another graph, and found nothing to do in this one
+  std::vector<std::string> rounding;       // options that may give other last bits, as they are given
   GraphSummary summary;                    // of the graph before layouts of libraries came in
   Graph graph;
   std::vector<KernelChoice> kernels;  // indexed by node id

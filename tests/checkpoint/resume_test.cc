@@ -73,8 +73,8 @@ TEST_F(ResumeTest, EveryConditionIsKept) {
   Save({});
   const auto file = SafetensorsFile::Open(files_, store_.PathOf(1));
   ASSERT_TRUE(file.ok());
-  for (const char* condition :
-       {"network", "batch", "accumulate", "seed", "precision", "optimizer", "decay", "threads", "tuning", "platform"}) {
+  for (const char* condition : {"network", "batch", "accumulate", "seed", "precision", "optimizer", "decay", "threads",
+                                "tuning", "platform", "rounding"}) {
     EXPECT_TRUE(file->header().metadata.contains(condition)) << condition;
   }
 }
@@ -195,7 +195,7 @@ TEST_F(ResumeTest, RowsOfTablesThatAreLeftAloneAreSoFromTheBeginning) {
 }
 
 TEST_F(ResumeTest, WhatChangesTheRoundingIsOtherOnlyWhereThatIsAllowed) {
-  for (const char* condition : {"accumulate", "threads", "tuning", "platform"}) {
+  for (const char* condition : {"accumulate", "threads", "tuning", "platform", "rounding"}) {
     Save({{condition, "other"}});
     const absl::Status refused = ResumeWith(false).status();
     const std::string said = absl::StrCat("the checkpoint was made with ", condition, " other, this run has ");
@@ -205,6 +205,19 @@ TEST_F(ResumeTest, WhatChangesTheRoundingIsOtherOnlyWhereThatIsAllowed) {
     ASSERT_TRUE(resumed.ok()) << resumed.status().message();
     EXPECT_THAT(resumed->differences, ElementsAre(HasSubstr(said)));
   }
+}
+
+TEST_F(ResumeTest, OptionsThatRoundOtherwiseAreAmongTheConditions) {
+  const auto rounding_of = [](const CompileOptions& options) {
+    return ConditionsOf(**MakeSession(kNetwork, options, /*seed=*/1))["rounding"];
+  };
+  EXPECT_EQ(rounding_of({.batch = 4}), "none");
+  EXPECT_EQ(rounding_of({.batch = 4, .plain_kernels = true}), "plain-kernels");
+  EXPECT_EQ(rounding_of({.batch = 4, .disabled_passes = {"fuse_elementwise", "common_subexpressions"}}),
+            "disable-passes=common_subexpressions,fuse_elementwise");
+  EXPECT_EQ(rounding_of({.batch = 4, .half_byte_indices = true}), "none") << "they have the same bits";
+  EXPECT_EQ(rounding_of({.batch = 4, .update_as_made = true}), "update-as-made");
+  EXPECT_EQ(rounding_of({.batch = 4, .gradients_from_outputs = true}), "none") << "there is nothing to do for it";
 }
 
 TEST_F(ResumeTest, WhatAnOlderCheckpointDoesNotSayIsNotCompared) {

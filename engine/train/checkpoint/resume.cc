@@ -26,7 +26,7 @@ namespace snug::core::checkpoint {
 namespace {
 
 constexpr absl::string_view kAccumulate = "accumulate", kThreads = "threads", kTuning = "tuning",
-                            kPlatform = "platform";
+                            kPlatform = "platform", kRounding = "rounding";
 constexpr char kSparseTables[] = "sparse_tables", kNoTables[] = "none";
 constexpr char kUpdates[] = "updates", kOneUpdate[] = "one of all";
 
@@ -41,7 +41,8 @@ std::string PlatformText(const Platform& platform) {
 }
 
 bool ChangesRoundingAlone(absl::string_view condition) {
-  return condition == kAccumulate || condition == kThreads || condition == kTuning || condition == kPlatform;
+  return condition == kAccumulate || condition == kThreads || condition == kTuning || condition == kPlatform ||
+         condition == kRounding;
 }
 
 // The rule of weight decay is not compared here: whether a different rule matters depends on the network, and LoadState
@@ -206,6 +207,7 @@ Metadata ConditionsOf(const Session& session) {
       {"stochastic_rounding", compiled.stochastic_rounding ? "on" : "off"},
       {std::string(kDecayKey), std::string(Name(compiled.decay_rule))},
       {std::string(kThreads), absl::StrCat(compiled.threads)},
+      {std::string(kRounding), compiled.rounding.empty() ? "none" : absl::StrJoin(compiled.rounding, " ")},
       {std::string(kTuning), compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
   if (const std::string kinds = OptimizerKinds(compiled.graph); !kinds.empty()) {
     conditions["optimizer"] = kinds;

@@ -286,6 +286,8 @@ const std::vector<ConvCase>& ConvCases() {
       {"1x1_tall", "filters: 40 kernel: 1", {2, 17, 16, 17}, {40, 17, 1, 1}, {2, 40, 16, 17}},
       {"winograd", "filters: 80 kernel: 3 pad: 1", {2, 64, 9, 6}, {80, 64, 3, 3}, {2, 80, 9, 6}},
       {"winograd_valid", "filters: 64 kernel: 3", {1, 64, 6, 7}, {64, 64, 3, 3}, {1, 64, 4, 5}},
+      {"winograd_of_5_taps", "filters: 80 kernel: 5 pad: 2", {2, 64, 5, 7}, {80, 64, 5, 5}, {2, 80, 5, 7}},
+      {"winograd_of_5_taps_valid", "filters: 64 kernel: 5 pad: [1, 0]", {1, 96, 6, 7}, {64, 96, 5, 5}, {1, 64, 4, 3}},
       {"winograd_in_steps", "filters: 80 kernel: 3 stride: 2 pad: 1", {2, 64, 9, 6}, {80, 64, 3, 3}, {2, 80, 5, 3}},
       {"3d", "filters: 3 kernel: 2 stride: [1, 2, 1] pad: 1", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 4, 3, 6}},
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},

@@ -93,6 +93,7 @@ void Samples(SampleBuilder& s) {
   sample("1x1_strided", "filters: 18 kernel: 1 stride: 2", {1, 16, 5, 6}, {18, 16, 1, 1});
   sample("1x1_long_sums", "filters: 33 kernel: 1", {1, 300, 7, 9}, {33, 300, 1, 1});
   sample("winograd", "filters: 80 kernel: 3 pad: 1", {3, 64, 13, 10}, {80, 64, 3, 3});
+  sample("winograd_of_5_taps", "filters: 64 kernel: 5 pad: 2", {2, 64, 7, 6}, {64, 64, 5, 5});
   sample("winograd_in_steps", "filters: 80 kernel: 3 stride: 2 pad: 1", {3, 64, 15, 10}, {80, 64, 3, 3});
   sample("winograd_valid", "filters: 64 kernel: 3", {1, 64, 6, 7}, {64, 64, 3, 3});
   sample("phases", "filters: 48 kernel: 7 stride: 2 pad: 3", {2, 3, 21, 18}, {48, 3, 7, 7});

@@ -43,6 +43,15 @@ WinogradSizes InSteps(int64_t batch, int64_t height, int64_t width, int64_t in, 
   return s;
 }
 
+WinogradSizes FiveTaps(int64_t batch, int64_t height, int64_t width, int64_t in, int64_t out, int64_t pad_top,
+                       int64_t pad_left) {
+  WinogradSizes s = Sizes(batch, height, width, in, out, pad_top, pad_left);
+  s.kind = WinogradKind::kFiveTaps;
+  s.out_height -= 2;
+  s.out_width -= 2;
+  return s;
+}
+
 // Whose channels fill no block, and which has no padding.
 WinogradSizes FourTaps(int64_t batch, int64_t height, int64_t width, int64_t in, int64_t out) {
   WinogradSizes s = Sizes(batch, height, width, in, out, 0, 0);
@@ -52,7 +61,9 @@ WinogradSizes FourTaps(int64_t batch, int64_t height, int64_t width, int64_t in,
   return s;
 }
 
-int64_t TapsAcross(const WinogradSizes& s) { return s.kind == WinogradKind::kFourTaps ? 4 : 3; }
+int64_t TapsAcross(const WinogradSizes& s) {
+  return s.kind == WinogradKind::kFourTaps ? 4 : s.kind == WinogradKind::kFiveTaps ? 5 : 3;
+}
 int64_t Taps(const WinogradSizes& s) { return TapsAcross(s) * TapsAcross(s); }
 
 // Data, with what may be read behind them.
@@ -80,13 +91,14 @@ WinogradSizes BetweenSteps(const WinogradSizes& s) {
 // Tiles that fill the image and that do not, by one, two and three results; few and many of them; few filters, which
 // are held, and many, by slabs where tiles are few and else as a whole; channels that fill a block and that do not.
 std::vector<WinogradSizes> AllSizes() {
-  return {InSteps(1, 8, 8, 16, 16),         InSteps(2, 9, 17, 16, 48),       InSteps(1, 1, 2, 32, 16),
-          InSteps(3, 13, 27, 48, 80),       InSteps(2, 14, 13, 144, 208),    InSteps(9, 30, 28, 192, 144),
-          InSteps(4, 59, 60, 80, 48),       InSteps(80, 9, 10, 144, 144),    Sizes(1, 4, 4, 16, 16, 1, 1),
-          Sizes(2, 5, 9, 16, 48, 1, 1),     Sizes(1, 3, 3, 32, 16, 0, 0),    Sizes(3, 13, 7, 48, 80, 1, 0),
-          Sizes(1, 6, 6, 16, 32, 2, 2),     Sizes(2, 30, 31, 64, 64, 1, 1),  Sizes(1, 8, 8, 192, 208, 1, 1),
-          Sizes(9, 12, 12, 144, 208, 1, 1), Sizes(11, 24, 22, 32, 80, 1, 1), Sizes(5, 30, 31, 80, 48, 1, 1),
-          Sizes(55, 5, 6, 176, 208, 1, 1)};
+  return {InSteps(1, 8, 8, 16, 16),          InSteps(2, 9, 17, 16, 48),        InSteps(1, 1, 2, 32, 16),
+          InSteps(3, 13, 27, 48, 80),        InSteps(2, 14, 13, 144, 208),     InSteps(9, 30, 28, 192, 144),
+          InSteps(4, 59, 60, 80, 48),        InSteps(80, 9, 10, 144, 144),     Sizes(1, 4, 4, 16, 16, 1, 1),
+          Sizes(2, 5, 9, 16, 48, 1, 1),      Sizes(1, 3, 3, 32, 16, 0, 0),     Sizes(3, 13, 7, 48, 80, 1, 0),
+          Sizes(1, 6, 6, 16, 32, 2, 2),      Sizes(2, 30, 31, 64, 64, 1, 1),   Sizes(1, 8, 8, 192, 208, 1, 1),
+          Sizes(9, 12, 12, 144, 208, 1, 1),  Sizes(11, 24, 22, 32, 80, 1, 1),  Sizes(5, 30, 31, 80, 48, 1, 1),
+          Sizes(55, 5, 6, 176, 208, 1, 1),   FiveTaps(1, 5, 6, 16, 16, 2, 2),  FiveTaps(2, 9, 13, 48, 80, 0, 4),
+          FiveTaps(2, 7, 8, 144, 208, 2, 1), FiveTaps(3, 15, 12, 32, 48, 2, 2)};
 }
 
 // Of four taps, and of input channels that fill no block: few, and so many that filters are not held.
@@ -176,6 +188,7 @@ std::string Text(const WinogradSizes& s) {
          std::to_string(s.in_channels) + " to " + std::to_string(s.out_channels) +
          (s.kind == WinogradKind::kPlain      ? ""
           : s.kind == WinogradKind::kFourTaps ? " of 4 x 4 taps"
+          : s.kind == WinogradKind::kFiveTaps ? " of 5 x 5 taps"
           : s.kind == WinogradKind::kInSteps  ? " in steps"
                                               : " between steps");
 }
@@ -189,7 +202,8 @@ void CheckConv(const WinogradSizes& s, Weights weights, double tolerance) {
   const auto w = Uniform<T>(s.out_channels * s.in_channels * Taps(s), 2);
   const auto bias = Uniform<T>(s.out_channels, 3);
   WinogradFilters<T> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
-  if (weights == Weights::kOfGradient) filters = {w.data(), 9, s.out_channels * 9, s.kind == WinogradKind::kPlain};
+  if (weights == Weights::kOfGradient)
+    filters = {w.data(), Taps(s), s.out_channels * Taps(s), s.kind != WinogradKind::kBetweenSteps};
   std::vector<double> sums(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels));
   for (size_t i = 0; i < sums.size(); ++i) {
     sums[i] = static_cast<double>(bias[i % static_cast<size_t>(s.out_channels)]);
@@ -198,7 +212,8 @@ void CheckConv(const WinogradSizes& s, Weights weights, double tolerance) {
     for (int64_t in = 0; in < s.in_channels; ++in) {
       const T* filter = w.data() + out * filters.out_stride + in * filters.in_stride;
       ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
-        sums[to] += static_cast<double>(x[from]) * static_cast<double>(filter[filters.reversed ? 8 - tap : tap]);
+        sums[to] +=
+            static_cast<double>(x[from]) * static_cast<double>(filter[filters.reversed ? Taps(s) - 1 - tap : tap]);
       });
     }
   }
@@ -219,7 +234,7 @@ template <class T>
 void CheckForward(double tolerance) {
   for (const WinogradSizes& s : ForwardSizes()) CheckConv<T>(s, Weights::kForward, tolerance);
   for (const WinogradSizes& s : AllSizes()) {
-    CheckConv<T>(s.kind == WinogradKind::kPlain ? s : BetweenSteps(s), Weights::kOfGradient, tolerance);
+    CheckConv<T>(s.kind == WinogradKind::kInSteps ? BetweenSteps(s) : s, Weights::kOfGradient, tolerance);
   }
 }
 

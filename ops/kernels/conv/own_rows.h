@@ -1,6 +1,6 @@
 // Our own fast convolutions on the processor, as rows. They take channels-last data and plain weights:
 //
-//   winograd   3 x 3 taps (winograd/winograd.h)
+//   winograd   3 x 3 and 5 x 5 taps (winograd/winograd.h)
 //   phases     large taps in steps, of few channels (phases.h)
 //   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise/depthwise.h)
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)

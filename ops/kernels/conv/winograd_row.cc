@@ -37,7 +37,10 @@ constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
 // In steps filters have 81 products, so of few tiles their transforms take longer than is saved.
 constexpr int64_t kLeastTilesInSteps = SNUG_HAS_ONEDNN ? 12 : 1;
 
-int64_t TilesOf(const WinogradSizes& s) { return s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4); }
+int64_t TilesOf(const WinogradSizes& s) {
+  const int64_t tile = WinogradTile(s.kind);
+  return s.batch * Parts(s.out_height, tile) * Parts(s.out_width, tile);
+}
 
 int64_t MomentsBytesOfWinograd(const ConvNode& node) {
   return MomentsBytes(node, WinogradMomentsBytes(WinogradSizesOf(ConvPart::kForward, node.geometry)));

@@ -17,11 +17,11 @@ WhyNot WhyNotWinogradSizes(const ConvGeometry& g);
 // The gradient of the data is a convolution of dy; that of the weights has the sizes of the convolution itself.
 WinogradSizes WinogradSizesOf(ConvPart part, const ConvGeometry& g);
 
-// The weights are [out_channels, in_channels, 3, 3] in both directions.
+// The weights are [out_channels, in_channels, taps, taps] in both directions.
 template <class T>
 WinogradFilters<T> WinogradFiltersOf(ConvPart part, const ConvGeometry& g, const T* weights) {
-  constexpr int64_t kTaps = 9;
-  WinogradFilters<T> filters = {.data = weights, .out_stride = g.in_channels * kTaps, .in_stride = kTaps};
+  const int64_t taps = g.taps();
+  WinogradFilters<T> filters = {.data = weights, .out_stride = g.in_channels * taps, .in_stride = taps};
   if (part == ConvPart::kGradInput) {
     std::swap(filters.out_stride, filters.in_stride);
     filters.reversed = !IsStrided(g);

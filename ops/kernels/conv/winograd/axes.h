@@ -81,12 +81,13 @@ struct PlainAxis {
   }
 };
 
-// Stride 1 and four taps, which have the same six points for three results. An edge reads zeros for data that are not
-// there, and is done as a whole tile is.
-struct FourTapsAxis {
-  static constexpr int64_t kTaps = 4, kTile = 3;
-  static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6, kResults = 3;
-  static constexpr int64_t kNewData = 3;
+// Stride 1 and four taps or five, which have the same six points for three results or two. An edge reads zeros for data
+// that are not there, and is done as a whole tile is.
+template <int64_t kTapsOfFilter>
+struct MoreTapsAxis {
+  static constexpr int64_t kTaps = kTapsOfFilter, kTile = 7 - kTaps;
+  static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6, kResults = kTile;
+  static constexpr int64_t kNewData = kTile;
   static constexpr bool kActivates = true;
 
   static constexpr int64_t PointOf(int64_t product) { return product; }
@@ -109,26 +110,28 @@ struct FourTapsAxis {
   template <class V>
   SNUG_INLINE static void Filter(const V* g, V* v) {
     TransformFilter<kTaps>(g, v);
-    v[kFinite] = g[3];
+    v[kFinite] = g[kTaps - 1];
   }
   template <class V>
   SNUG_INLINE static void Result(int64_t /*m*/, const V* s, V* y) {
     V results[kOut];  // of three taps
     TransformSums(s, results);
-    y[0] = results[0];
-    y[1] = results[1];
-    y[2] = results[2] + s[kFinite];
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kTile; ++i) y[i] = results[i];
+    y[kTile - 1] += s[kFinite];
   }
   template <class V>
   SNUG_INLINE static void ResultGrad(int64_t /*m*/, const V* y, V* s) {
-    const V grads[kOut] = {y[0], y[1], y[2], V{}};
+    V grads[kOut] = {};
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kTile; ++i) grads[i] = y[i];
     TransformSumsGrad(grads, s);
-    s[kFinite] = y[2];
+    s[kFinite] = y[kTile - 1];
   }
   template <class V>
   SNUG_INLINE static void FilterGrad(const V* v, V* g) {
     TransformFilterGrad<kTaps>(v, g);
-    g[3] += v[kFinite];
+    g[kTaps - 1] += v[kFinite];
   }
 };
 
@@ -248,7 +251,9 @@ SNUG_INLINE void WithForwardAxis(WinogradKind kind, const Body& body) {
     case WinogradKind::kPlain:
       return body(PlainAxis());
     case WinogradKind::kFourTaps:
-      return body(FourTapsAxis());
+      return body(MoreTapsAxis<4>());
+    case WinogradKind::kFiveTaps:
+      return body(MoreTapsAxis<5>());
     case WinogradKind::kInSteps:
     case WinogradKind::kBetweenSteps:
       return body(StepsAxis());
@@ -262,7 +267,9 @@ SNUG_INLINE void WithAxis(WinogradKind kind, const Body& body) {
     case WinogradKind::kPlain:
       return body(PlainAxis());
     case WinogradKind::kFourTaps:
-      return body(FourTapsAxis());
+      return body(MoreTapsAxis<4>());
+    case WinogradKind::kFiveTaps:
+      return body(MoreTapsAxis<5>());
     case WinogradKind::kInSteps:
       return body(StepsAxis());
     case WinogradKind::kBetweenSteps:

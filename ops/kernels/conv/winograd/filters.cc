@@ -116,7 +116,20 @@ template void TransformAllFilters(int, const WinogradSizes&, const WinogradFilte
 
 namespace {
 
-const char* Name(WinogradKind kind) { return kind == WinogradKind::kInSteps ? "winograd_in_steps:" : "winograd:"; }
+const char* Name(WinogradKind kind) {
+  switch (kind) {
+    case WinogradKind::kInSteps:
+    case WinogradKind::kBetweenSteps:
+      return "winograd_in_steps:";
+    case WinogradKind::kFourTaps:
+      return "winograd_of_4_taps:";
+    case WinogradKind::kFiveTaps:
+      return "winograd_of_5_taps:";
+    case WinogradKind::kPlain:
+      break;
+  }
+  return "winograd:";
+}
 
 class WinogradFormat : public OwnFormat {
  public:
@@ -134,8 +147,9 @@ class WinogradFormat : public OwnFormat {
  private:
   template <class T>
   void PackAny(int threads, const T* from, void* to) const {
-    constexpr int64_t kTaps = PlainAxis::kTaps * PlainAxis::kTaps;
-    const WinogradFilters<T> filters = {.data = from, .out_stride = sizes_.in_channels * kTaps, .in_stride = kTaps};
+    int64_t taps = 0;
+    WithForwardAxis(sizes_.kind, [&](auto axis) { taps = decltype(axis)::kTaps * decltype(axis)::kTaps; });
+    const WinogradFilters<T> filters = {.data = from, .out_stride = sizes_.in_channels * taps, .in_stride = taps};
     TransformAllFilters(threads, sizes_, filters, static_cast<float*>(to));
   }
 

@@ -107,3 +107,13 @@ ProductList ProductsOfGradWeight(const WinogradSizes& s) {
 }
 
 }  // namespace snug::core::winograd
+
+namespace snug::core {
+
+int64_t WinogradTile(WinogradKind kind) {
+  int64_t tile = 0;
+  winograd::WithAxis(kind, [&](auto axis) { tile = decltype(axis)::kTile; });
+  return tile;
+}
+
+}  // namespace snug::core

@@ -1,7 +1,7 @@
 // The transforms of Winograd's filtering (winograd.h), one axis at a time, for anything that adds and multiplies.
 //
 // A product of polynomials is known by its values at as many points as it has coefficients. The points are 0, a, -a, b
-// and -b, in this sequence, and where results have three taps or four infinity, which stands for the highest
+// and -b, in this sequence, and where results have three taps or more infinity, which stands for the highest
 // coefficient.
 // m results of t taps have m + t - 1 points: fewer than four, at an edge, do without the last ones of these five.
 // Filters are transformed for all points in any case, divided by what four results want, and data make up for it.
@@ -16,6 +16,7 @@ namespace winograd {
 
 inline constexpr float kA = 0.625F, kB = 1.5F;
 inline constexpr float kA2 = kA * kA, kB2 = kB * kB, kA3 = kA2 * kA, kB3 = kB2 * kB;
+inline constexpr float kA4 = kA2 * kA2, kB4 = kB2 * kB2;
 inline constexpr float kG0 = 1 / (kA2 * kB2);
 inline constexpr float kGA = 1 / (2 * kA2 * (kA2 - kB2));
 inline constexpr float kGB = 1 / (2 * kB2 * (kB2 - kA2));
@@ -62,18 +63,24 @@ SNUG_INLINE V TransformDataAtInfinity(int64_t m, const V* d) {
   return d[2] - d[1] * kA;
 }
 
-// Sets the values of g0 + g1 z + g2 z^2 at the finite points, of four taps with g3 z^3.
+// Sets the values of g0 + g1 z + g2 z^2 at the finite points; of more taps with g3 z^3, and with g4 z^4.
 template <int64_t kTaps, class V>
 SNUG_INLINE void TransformFilter(const V* g, V* v) {
-  static_assert(kTaps == 3 || kTaps == 4);
+  static_assert(kTaps >= 3 && kTaps <= 5);
+  V even_a = g[0] + g[2] * kA2, even_b = g[0] + g[2] * kB2;
   V odd_a = g[1], odd_b = g[1];
-  if constexpr (kTaps == 4) {
+  if constexpr (kTaps > 3) {
     odd_a += g[3] * kA2;
     odd_b += g[3] * kB2;
   }
+  if constexpr (kTaps > 4) {
+    even_a += g[4] * kA4;
+    even_b += g[4] * kB4;
+  }
+  even_a *= kGA;
+  even_b *= kGB;
   odd_a *= kA * kGA;
   odd_b *= kB * kGB;
-  const V even_a = (g[0] + g[2] * kA2) * kGA, even_b = (g[0] + g[2] * kB2) * kGB;
   v[0] = g[0] * kG0;
   v[1] = even_a + odd_a;
   v[2] = even_a - odd_a;
@@ -106,13 +113,14 @@ SNUG_INLINE void TransformSumsGrad(const V* y, V* s) {
 
 template <int64_t kTaps, class V>
 SNUG_INLINE void TransformFilterGrad(const V* v, V* g) {
-  static_assert(kTaps == 3 || kTaps == 4);
+  static_assert(kTaps >= 3 && kTaps <= 5);
   const V sum_a = (v[1] + v[2]) * kGA, sum_b = (v[3] + v[4]) * kGB;
   const V difference_a = v[1] - v[2], difference_b = v[3] - v[4];
   g[0] = v[0] * kG0 + sum_a + sum_b;
   g[1] = difference_a * (kA * kGA) + difference_b * (kB * kGB);
   g[2] = sum_a * kA2 + sum_b * kB2;
-  if constexpr (kTaps == 4) g[3] = difference_a * (kA3 * kGA) + difference_b * (kB3 * kGB);
+  if constexpr (kTaps > 3) g[3] = difference_a * (kA3 * kGA) + difference_b * (kB3 * kGB);
+  if constexpr (kTaps > 4) g[4] = sum_a * kA4 + sum_b * kB4;
 }
 
 }  // namespace winograd

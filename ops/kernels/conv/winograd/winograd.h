@@ -1,9 +1,10 @@
-// Convolutions of 3 x 3 or 4 x 4 taps by Winograd's minimal filtering (Lavin and Gray 2015): with stride 1, four by
+// Convolutions of 3 x 3 to 5 x 5 taps by Winograd's minimal filtering (Lavin and Gray 2015): with stride 1, four by
 // four elements of the result take 36 multiplications for each pair of channels instead of 144. A tile of six by six
 // elements of the data and the filter are transformed, multiplied element by element, which for all tiles and channels
 // is 36 matrix products, and the sums are transformed back. With stride 2 it is four convolutions, of 2 x 2, 2 x 1, 1 x
-// 2 and one taps, each of its own quarter of the data, in 81 products instead of 144 (axes.h). Of 4 x 4 taps with
-// stride 1, three by three elements of the result take the same 36 products, again instead of 144.
+// 2 and one taps, each of its own quarter of the data, in 81 products instead of 144 (axes.h). With stride 1
+// the same 36 products make three by three elements of the result of 4 x 4 taps, and two by two of 5 x 5, which take
+// 144 and 100 multiplications else.
 //
 // Data is channels-last, weights are plain. Sums are float. The points of the transforms are 0, +-5/8, +-3/2 and
 // infinity, which lose fewer digits than the usual +-1 and +-2. Sums run in a fixed order, so bits do not depend on the
@@ -21,6 +22,7 @@ namespace snug::core {
 enum class WinogradKind : uint8_t {
   kPlain,         // stride 1. The gradient of its data is one, too, of dy with the filters turned round.
   kFourTaps,      // 4 x 4 taps, stride 1
+  kFiveTaps,      // 5 x 5 taps, stride 1; the gradient of its data is one, too
   kInSteps,       // stride 2, with a pixel of padding before rows and columns
   kBetweenSteps,  // the gradient of its data: the data here are dy
 };
@@ -51,8 +53,11 @@ struct WinogradFilters {
   const float* transformed = nullptr;  // not null: they are there already, in WinogradLayout
 };
 
-// Transformed filters as a layout of weights [out_channels, in_channels, 3, 3], for a forward convolution: they take
-// four times the bytes, in steps nine times.
+// How many results a whole tile has along an axis; in kBetweenSteps, pairs of them.
+int64_t WinogradTile(WinogradKind kind);
+
+// Transformed filters as a layout of weights [out_channels, in_channels, taps, taps], for a forward convolution: of
+// 3 x 3 taps they take four times the bytes, in steps nine times.
 Layout WinogradLayout(WinogradKind kind, int64_t out_channels, int64_t in_channels);
 bool IsWinograd(const Layout& layout);
 

@@ -70,7 +70,7 @@ int64_t Taps(const WinogradSizes& s) { return TapsAcross(s) * TapsAcross(s); }
 template <class T>
 std::vector<T> DataOf(const WinogradSizes& s) {
   auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
-  x.resize(x.size() + static_cast<size_t>(WinogradChannels(s.in_channels) - s.in_channels), static_cast<T>(NAN));
+  x.resize(x.size() + static_cast<size_t>(RoundedUpChannels(s.in_channels) - s.in_channels), static_cast<T>(NAN));
   return x;
 }
 
@@ -316,7 +316,7 @@ void CheckImagesApart(const WinogradSizes& s) {
   one.batch = 1;
   const int64_t x_image = s.in_height * s.in_width * s.in_channels;
   const int64_t y_image = s.out_height * s.out_width * s.out_channels;
-  const auto x = Uniform<float>(s.batch * x_image, 1);
+  const auto x = DataOf<float>(s);
   const auto w = Uniform<float>(s.out_channels * s.in_channels * Taps(s), 2);
   const WinogradFilters<float> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
   std::vector<float> apart(static_cast<size_t>(s.batch * y_image)), together(apart.size());
@@ -341,6 +341,8 @@ TEST(Winograd, ComputesManyImagesAsEachAlone) {
   CheckImagesApart(Sizes(9, 13, 13, 256, 256, 1, 1));
   CheckImagesApart(InSteps(27, 9, 9, 144, 144));
   CheckImagesApart(InSteps(9, 30, 28, 192, 144));
+  CheckImagesApart(FourTaps(5, 40, 37, 12, 80));
+  CheckImagesApart(FiveTaps(6, 13, 14, 144, 208, 2, 2));
 }
 
 TEST(Winograd, MeasuresWhatItWrites) {

@@ -9,18 +9,18 @@ namespace snug::core::ops {
 namespace {
 
 constexpr int64_t kMostSteps = 4;
-// Of all phases. Where they are many, the library's products of few taps are as fast.
+// Of all phases together: it is made for convolutions of few channels, and was measured for no others.
 constexpr int64_t kMostChannels = 64;
-// Filters are worked at by 64.
+// Output channels are computed 64 at a time, so that fewer are work in vain.
 constexpr int64_t kLeastFilters = 48;
 // Smaller results leave too much of their tiles empty.
 constexpr int64_t kLeastPixels = 8 * 8;  // of an image
 
 int64_t StepOf(const ConvGeometry& g) { return g.stride[0]; }
 int64_t PhasesOf(const ConvGeometry& g) { return StepOf(g) * StepOf(g); }
-// The taps of the longest phase along an axis.
-int64_t PhaseTaps(const ConvGeometry& g) { return (g.kernel[0] + StepOf(g) - 1) / StepOf(g); }
-int64_t PhaseFilter(const ConvGeometry& g) { return PhaseTaps(g) * PhaseTaps(g); }
+// The taps of the longest phase along an axis, and all of them.
+int64_t PhaseSide(const ConvGeometry& g) { return (g.kernel[0] + StepOf(g) - 1) / StepOf(g); }
+int64_t PhaseTaps(const ConvGeometry& g) { return PhaseSide(g) * PhaseSide(g); }
 
 // What a line of phases takes of a line of x.
 struct Line {
@@ -29,7 +29,7 @@ struct Line {
 };
 
 // Takes the phases of one line of x, which is null if it is padding's. Each pixel of the phases gets `step` pixels of
-// x, which lie side by side. kTaken: how many elements these are, or 0 if that is not one of the usual numbers.
+// x, which lie side by side. kTaken: how many elements these are, or 0 if that is known as it runs only.
 template <int64_t kTaken, class T>
 void TakeLine(const Line& line, const T* x, T* phases) {
   const int64_t taken = kTaken > 0 ? kTaken : line.step * line.channels, pixel_size = taken * line.step;
@@ -81,7 +81,7 @@ void ForEachTap(const ConvGeometry& g, const Fn& fn) {
         for (int64_t j = 0; j < width; ++j) {
           const int64_t channel = (i % step * step + j % step) * g.in_channels + c;
           fn(((out * g.in_channels + c) * height + i) * width + j,
-             (out * g.in_channels * PhasesOf(g) + channel) * PhaseFilter(g) + i / step * PhaseTaps(g) + j / step);
+             (out * g.in_channels * PhasesOf(g) + channel) * PhaseTaps(g) + i / step * PhaseSide(g) + j / step);
         }
       }
     }
@@ -91,12 +91,12 @@ void ForEachTap(const ConvGeometry& g, const Fn& fn) {
 }  // namespace
 
 WhyNot WhyNotPhasesSizes(const ConvGeometry& g) {
-  const int64_t step = StepOf(g), taps = PhaseTaps(g);
+  const int64_t step = StepOf(g), taps = PhaseSide(g);
   if (g.spatial != 2 || step == 1 || step > kMostSteps || g.stride[1] != step) {
     return ByDesign("it goes in steps of two to four");
   }
   if (taps < 3 || taps > 4 || (g.kernel[1] + step - 1) / step != taps || g.dilation[0] != 1 || g.dilation[1] != 1) {
-    return ByDesign("it is for as many taps as three steps or four have");
+    return ByDesign("it is for kernels of more than two steps and at most four");
   }
   if (g.in_channels * PhasesOf(g) > kMostChannels) return ByDesign("its phases are at most 64 channels");
   if (g.out_channels % kWinogradChannels != 0) return ByDesign("it wants filters by sixteen");
@@ -106,7 +106,7 @@ WhyNot WhyNotPhasesSizes(const ConvGeometry& g) {
 }
 
 WinogradSizes SizesOfPhases(const ConvGeometry& g) {
-  const int64_t taps = PhaseTaps(g);
+  const int64_t taps = PhaseSide(g);
   return {.kind = taps == 4 ? WinogradKind::kFourTaps : WinogradKind::kPlain,
           .batch = g.batch,
           .in_height = g.out[0] + taps - 1,
@@ -122,9 +122,7 @@ int64_t PhasesSize(const ConvGeometry& g) {
   return s.batch * s.in_height * s.in_width * s.in_channels + kWinogradChannels;
 }
 
-int64_t FilterPhasesSize(const ConvGeometry& g) {
-  return g.out_channels * PhasesOf(g) * g.in_channels * PhaseFilter(g);
-}
+int64_t FilterPhasesSize(const ConvGeometry& g) { return g.out_channels * PhasesOf(g) * g.in_channels * PhaseTaps(g); }
 
 template <class T>
 void TakePhases(int threads, const ConvGeometry& g, const T* x, T* phases) {

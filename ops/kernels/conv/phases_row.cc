@@ -1,4 +1,4 @@
-// The row of convolutions in steps of two of few channels.
+// The row of convolutions of few channels with large taps in steps of two to four (phases.h).
 #include <algorithm>
 #include <cstdint>
 
@@ -69,8 +69,9 @@ void Convolve(const KernelContext& k, const ConvNode& node, const Workspace& at)
   auto* const phases = reinterpret_cast<T*>(memory + at.phases);
   auto* const filters = reinterpret_cast<T*>(memory + at.filters);
   TakeFilterPhases(g, k.input<T>(1), filters);
-  const int64_t channels = SizesOfPhases(g).in_channels, taps = FilterPhasesSize(g) / g.out_channels / channels;
-  const WinogradFilters<T> given = {.data = filters, .out_stride = channels * taps, .in_stride = taps};
+  const WinogradSizes sizes = SizesOfPhases(g);
+  const int64_t taps = WinogradTaps(sizes.kind);
+  const WinogradFilters<T> given = {.data = filters, .out_stride = sizes.in_channels * taps, .in_stride = taps};
   const T* const bias = k.has_input(2) ? k.input<T>(2) : nullptr;
   const int64_t x_image = g.in[0] * g.in[1] * g.in_channels, y_image = g.out[0] * g.out[1] * g.out_channels;
   for (int64_t image = 0; image < g.batch; image += at.images) {

@@ -81,8 +81,8 @@ struct PlainAxis {
   }
 };
 
-// Stride 1 and four taps or five, which have the same six points for three results or two. An edge reads zeros for data
-// that are not there, and is done as a whole tile is.
+// Stride 1 and four taps or five, which have the same six points for three results or two. A tile at an edge is
+// computed like a whole one, with zeros for data that are not there; only the results that exist are written.
 template <int64_t kTapsOfFilter>
 struct MoreTapsAxis {
   static constexpr int64_t kTaps = kTapsOfFilter, kTile = 7 - kTaps;
@@ -195,7 +195,7 @@ struct StepsAxis {
   template <class V>
   SNUG_INLINE static void FilterGrad(const V* v, V* g) {
     const V outer[kFinite] = {v[0], v[1], v[3], v[5], v[7]}, middle[kFinite] = {V{}, v[2], v[4], v[6], v[8]};
-    V outer_taps[kTaps], middle_tap[kTaps];  // which have others that are not there
+    V outer_taps[kTaps], middle_tap[kTaps];  // the other entries are of taps that do not exist
     TransformFilterGrad<kTaps>(outer, outer_taps);
     TransformFilterGrad<kTaps>(middle, middle_tap);
     g[0] = outer_taps[0];
@@ -243,10 +243,9 @@ struct BetweenStepsAxis {
   }
 };
 
-// Calls body(axis) for the axis of that kind, which is a forward convolution's. Both directions in steps have the same
-// filters.
+// Calls body(axis) for the axis whose filters that kind has: both directions in steps have the same.
 template <class Body>
-SNUG_INLINE void WithForwardAxis(WinogradKind kind, const Body& body) {
+SNUG_INLINE void WithFilterAxis(WinogradKind kind, const Body& body) {
   switch (kind) {
     case WinogradKind::kPlain:
       return body(PlainAxis());
@@ -263,18 +262,8 @@ SNUG_INLINE void WithForwardAxis(WinogradKind kind, const Body& body) {
 // Calls body(axis) for the axis of that kind.
 template <class Body>
 SNUG_INLINE void WithAxis(WinogradKind kind, const Body& body) {
-  switch (kind) {
-    case WinogradKind::kPlain:
-      return body(PlainAxis());
-    case WinogradKind::kFourTaps:
-      return body(MoreTapsAxis<4>());
-    case WinogradKind::kFiveTaps:
-      return body(MoreTapsAxis<5>());
-    case WinogradKind::kInSteps:
-      return body(StepsAxis());
-    case WinogradKind::kBetweenSteps:
-      return body(BetweenStepsAxis());
-  }
+  if (kind == WinogradKind::kBetweenSteps) return body(BetweenStepsAxis());
+  WithFilterAxis(kind, body);
 }
 
 }  // namespace winograd

@@ -58,16 +58,16 @@ SNUG_INLINE void TransformFiltersAlong(const WinogradSizes& s, const WinogradFil
       }
       for (int64_t c = 0; c < count; ++c) {
         Vector lines[kTaps], across[kLine * kProducts];
-#pragma GCC unroll 16
+#pragma GCC unroll 25
         for (int64_t t = 0; t < kTaps; ++t) {
           LoadFloats(taps + (c * kTaps + (filters.reversed ? kTaps - 1 - t : t)) * kLanes, lines[t]);
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 9
         for (int64_t i = 0; i < kLine; ++i) Axis::Filter(lines + i * kLine, across + i * kProducts);
 #pragma GCC unroll 9
         for (int64_t j = 0; j < kProducts; ++j) {
           Vector column[kLine], down[kProducts];
-#pragma GCC unroll 4
+#pragma GCC unroll 9
           for (int64_t i = 0; i < kLine; ++i) column[i] = across[i * kProducts + j];
           Axis::Filter(column, down);
 #pragma GCC unroll 9
@@ -86,7 +86,7 @@ template <class T>
 void TransformFilters(const WinogradSizes& s, const WinogradFilters<T>& filters, int64_t out, const Channels& channels,
                       float* panels, int64_t rows, int64_t product_stride) {
   WithIsa([&](auto isa) SNUG_LAMBDA {
-    WithForwardAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
+    WithFilterAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
       TransformFiltersAlong<isa(), decltype(axis)>(s, filters, out, channels, panels, rows, product_stride);
     });
   });
@@ -147,8 +147,7 @@ class WinogradFormat : public OwnFormat {
  private:
   template <class T>
   void PackAny(int threads, const T* from, void* to) const {
-    int64_t taps = 0;
-    WithForwardAxis(sizes_.kind, [&](auto axis) { taps = decltype(axis)::kTaps * decltype(axis)::kTaps; });
+    const int64_t taps = WinogradTaps(sizes_.kind);
     const WinogradFilters<T> filters = {.data = from, .out_stride = sizes_.in_channels * taps, .in_stride = taps};
     TransformAllFilters(threads, sizes_, filters, static_cast<float*>(to));
   }

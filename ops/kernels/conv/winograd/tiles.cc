@@ -9,8 +9,8 @@ namespace {
 constexpr size_t kRight = 0, kWhole = 1, kLower = 2, kCorner = 3, kSorts = 4;
 
 size_t SortOf(const TileAt& at) {
-  if (at.high) return at.wide ? kWhole : kRight;
-  return at.wide ? kLower : kCorner;
+  if (at.whole_height) return at.whole_width ? kWhole : kRight;
+  return at.whole_width ? kLower : kCorner;
 }
 
 // Whether a tile that is cut off at an edge of an axis of `results` has no such product.
@@ -62,15 +62,15 @@ bool IsFirst(int64_t product) {
 Tiling::Tiling(const WinogradSizes& s) {
   WithAxis(s.kind, [&](auto axis) {
     using Axis = decltype(axis);
-    tile = Axis::kTile;
+    tile_side = Axis::kTile;
     points = Axis::kPoints * Axis::kPoints;
     products = Axis::kProducts * Axis::kProducts;
     sums = Axis::kSums * Axis::kSums;
     height = Axis::Results(s.in_height, s.out_height);
     width = Axis::Results(s.in_width, s.out_width);
   });
-  rows = Parts(height, tile);
-  columns = Parts(width, tile);
+  rows = Parts(height, tile_side);
+  columns = Parts(width, tile_side);
   tiles = s.batch * rows * columns;
   out_blocks = Parts(s.out_channels, kOutBlock);
   filter_point = s.in_channels * kOutBlock + kSkew;
@@ -109,6 +109,12 @@ ProductList ProductsOfGradWeight(const WinogradSizes& s) {
 }  // namespace snug::core::winograd
 
 namespace snug::core {
+
+int64_t WinogradTaps(WinogradKind kind) {
+  int64_t taps = 0;
+  winograd::WithAxis(kind, [&](auto axis) { taps = decltype(axis)::kTaps * decltype(axis)::kTaps; });
+  return taps;
+}
 
 int64_t WinogradTile(WinogradKind kind) {
   int64_t tile = 0;

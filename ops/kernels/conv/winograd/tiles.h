@@ -33,7 +33,7 @@ struct Tiling {
   // The transformed filters of one block of output channels.
   int64_t filter_floats() const { return products * filter_point; }
 
-  int64_t tile;                    // results of a whole tile, along an axis
+  int64_t tile_side;               // results of a whole tile, along an axis
   int64_t points, products, sums;  // of a tile
   int64_t height, width;           // in results
   int64_t rows, columns, tiles;    // of tiles: in an image, and in all
@@ -45,17 +45,17 @@ struct Tiling {
 struct TileAt {
   SNUG_INLINE TileAt(const Tiling& tiling, int64_t tile)
       : image(tile / (tiling.rows * tiling.columns)),
-        row(tile / tiling.columns % tiling.rows * tiling.tile),
-        column(tile % tiling.columns * tiling.tile),
-        height(std::min(tiling.tile, tiling.height - row)),
-        width(std::min(tiling.tile, tiling.width - column)),
-        high(height == tiling.tile),
-        wide(width == tiling.tile) {}
-  SNUG_INLINE bool whole() const { return high && wide; }
+        row(tile / tiling.columns % tiling.rows * tiling.tile_side),
+        column(tile % tiling.columns * tiling.tile_side),
+        height(std::min(tiling.tile_side, tiling.height - row)),
+        width(std::min(tiling.tile_side, tiling.width - column)),
+        whole_height(height == tiling.tile_side),
+        whole_width(width == tiling.tile_side) {}
+  SNUG_INLINE bool whole() const { return whole_height && whole_width; }
 
   int64_t image, row, column;
   int64_t height, width;
-  bool high, wide;  // as a whole one is
+  bool whole_height, whole_width;
 };
 
 // Calls body(whole) with whether the tile is, as a constant: the sizes of whole tiles are known as they are compiled.
@@ -95,7 +95,7 @@ inline constexpr int64_t kLanesOf = GemmTile<kIsa, float>::kLanes;
 
 struct Channels {
   // The floats from one tile's transformed data to the next one's, which have whole vectors.
-  SNUG_INLINE int64_t stride() const { return WinogradChannels(count); }
+  SNUG_INLINE int64_t stride() const { return RoundedUpChannels(count); }
 
   int64_t first, count;
 };

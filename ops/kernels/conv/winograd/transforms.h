@@ -3,8 +3,12 @@
 // A product of polynomials is known by its values at as many points as it has coefficients. The points are 0, a, -a, b
 // and -b, in this sequence, and where results have three taps or more infinity, which stands for the highest
 // coefficient.
-// m results of t taps have m + t - 1 points: fewer than four, at an edge, do without the last ones of these five.
+// m results of t taps have m + t - 1 points: fewer than four, at an edge, do without the last ones of these five. Tiles
+// of more than three taps always have all points.
 // Filters are transformed for all points in any case, divided by what four results want, and data make up for it.
+//
+// Loops over taps, points, sums and results are unrolled by pragmas: where the compiler leaves them as loops, as it
+// does for AVX2, their vectors go through memory.
 #pragma once
 
 #include <cstdint>
@@ -111,6 +115,7 @@ SNUG_INLINE void TransformSumsGrad(const V* y, V* s) {
   s[4] = even_b - odd_b;
 }
 
+// The gradients of the taps of TransformFilter.
 template <int64_t kTaps, class V>
 SNUG_INLINE void TransformFilterGrad(const V* v, V* g) {
   static_assert(kTaps >= 3 && kTaps <= 5);

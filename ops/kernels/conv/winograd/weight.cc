@@ -171,14 +171,14 @@ SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock
             LoadFloats(sums + (i * kProducts + j) * run.cut.sums_point + (first + c) * kOutBlock + o, column[i]);
           }
           Axis::FilterGrad(column, down);
-#pragma GCC unroll 4
+#pragma GCC unroll 9
           for (int64_t i = 0; i < kLine; ++i) across[i * kProducts + j] = down[i];
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 9
         for (int64_t i = 0; i < kLine; ++i) {
           Vector line[kLine];
           Axis::FilterGrad(across + i * kProducts, line);
-#pragma GCC unroll 4
+#pragma GCC unroll 9
           for (int64_t j = 0; j < kLine; ++j) StoreFloats(line[j], taps + (c * kTaps + i * kLine + j) * kLanes);
         }
       }
@@ -222,7 +222,7 @@ void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T
   float* const all_sums = factors + cut.workers(threads) * cut.factor_floats();
   ForEachWorker(threads, cut.blocks * cut.parts, [&](int64_t worker, int64_t first, int64_t last) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
-      winograd::WithForwardAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
+      winograd::WithFilterAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
         using Axis = decltype(axis);
         for (int64_t unit = first; unit < last; ++unit) {
           const winograd::FilterBlock block(s, cut, unit / cut.parts);
@@ -240,7 +240,7 @@ void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T
   const int64_t steps = Parts(cut.in_block, kChannels);
   ParallelFor(threads, cut.blocks * steps, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
-      winograd::WithForwardAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
+      winograd::WithFilterAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
         for (int64_t i = begin; i < end; ++i) {
           const winograd::FilterBlock block(s, cut, i / steps);
           const int64_t c = i % steps * kChannels, count = std::min(kChannels, block.in_channels - c);

@@ -36,10 +36,11 @@ struct WinogradSizes {
   int64_t pad_top = 0, pad_left = 0;
 };
 
-// Channels have to be multiples of this, but for the input channels of what is forward. There a tile's data are
-// transformed with what lies behind the last channel, and nothing comes of that: x has to have as many elements more.
+// Output channels have to be multiples of this. Input channels need not be, in a forward convolution: data are read in
+// whole blocks of channels, so x has to be readable for as many elements behind its end as the last block is short of.
+// Their values do not reach a result.
 inline constexpr int64_t kWinogradChannels = 16;
-constexpr int64_t WinogradChannels(int64_t channels) {
+constexpr int64_t RoundedUpChannels(int64_t channels) {
   return (channels + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels;
 }
 
@@ -53,6 +54,8 @@ struct WinogradFilters {
   const float* transformed = nullptr;  // not null: they are there already, in WinogradLayout
 };
 
+// How many taps a filter has, along both axes.
+int64_t WinogradTaps(WinogradKind kind);
 // How many results a whole tile has along an axis; in kBetweenSteps, pairs of them.
 int64_t WinogradTile(WinogradKind kind);
 

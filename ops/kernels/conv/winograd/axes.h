@@ -31,28 +31,35 @@ SNUG_INLINE V Chosen(int64_t i, const V* from) {
   return i == 0 ? from[0] : i == 1 ? from[1] : i == 2 ? from[2] : from[3];
 }
 
-// Stride 1: three taps, so six points.
-struct PlainAxis {
-  static constexpr int64_t kTaps = 3;  // of a filter
-  static constexpr int64_t kTile = 4;  // results of a whole tile
-  static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6, kResults = 4;
-  static constexpr int64_t kNewData = 4;  // that the tile before does not have
+// What the axes of stride 1 have in common: six points.
+struct SingleSteps {
+  static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6;
   static constexpr bool kActivates = true;
 
   static constexpr int64_t PointOf(int64_t product) { return product; }
   static constexpr int64_t SumOf(int64_t product) { return product; }
-  // Which point it is, where every tile has infinity as it has 0.
-  static constexpr int64_t NumberOf(int64_t product) { return product == kFinite ? 0 : product; }
-  static constexpr int64_t NumberOfPoint(int64_t point) { return NumberOf(point); }
-  static constexpr int64_t NumberOfSum(int64_t sum) { return NumberOf(sum); }
 
   // How many results the axis has, between data and output of these sizes. Where the data and the results of a tile
   // lie that begins with that result, and how many a tile of m results has.
   static int64_t Results(int64_t /*in*/, int64_t out) { return out; }
   static Places DataOf(int64_t result, int64_t /*in*/, int64_t pad) { return {result - pad, 1}; }
   static Places ResultsOf(int64_t result, int64_t /*in*/) { return {result, 1}; }
-  static constexpr int64_t DataCount(int64_t m) { return m + 2; }
   static constexpr int64_t ResultCount(int64_t m) { return m; }
+};
+
+// Three taps.
+struct PlainAxis : SingleSteps {
+  static constexpr int64_t kTaps = 3;  // of a filter
+  static constexpr int64_t kTile = 4;  // results of a whole tile
+  static constexpr int64_t kResults = 4;
+  static constexpr int64_t kNewData = 4;  // that the tile before does not have
+
+  // Which point it is, where every tile has infinity as it has 0.
+  static constexpr int64_t NumberOf(int64_t product) { return product == kFinite ? 0 : product; }
+  static constexpr int64_t NumberOfPoint(int64_t point) { return NumberOf(point); }
+  static constexpr int64_t NumberOfSum(int64_t sum) { return NumberOf(sum); }
+
+  static constexpr int64_t DataCount(int64_t m) { return m + 2; }
 
   template <class V>
   SNUG_INLINE static void Data(int64_t m, const V* d, V* v) {
@@ -81,26 +88,17 @@ struct PlainAxis {
   }
 };
 
-// Stride 1 and four taps or five, which have the same six points for three results or two. A tile at an edge is
-// computed like a whole one, with zeros for data that are not there; only the results that exist are written.
+// Four taps or five, which have the same points for three results or two. A tile at an edge is computed like a whole
+// one, with zeros for data that are not there; only the results that exist are written.
 template <int64_t kTapsOfFilter>
-struct MoreTapsAxis {
+struct MoreTapsAxis : SingleSteps {
   static constexpr int64_t kTaps = kTapsOfFilter, kTile = 7 - kTaps;
-  static constexpr int64_t kData = 6, kPoints = 6, kProducts = 6, kSums = 6, kResults = kTile;
-  static constexpr int64_t kNewData = kTile;
-  static constexpr bool kActivates = true;
+  static constexpr int64_t kResults = kTile, kNewData = kTile;
 
-  static constexpr int64_t PointOf(int64_t product) { return product; }
-  static constexpr int64_t SumOf(int64_t product) { return product; }
   static constexpr int64_t NumberOf(int64_t /*product*/) { return 0; }
   static constexpr int64_t NumberOfPoint(int64_t /*point*/) { return 0; }
   static constexpr int64_t NumberOfSum(int64_t /*sum*/) { return 0; }
-
-  static int64_t Results(int64_t /*in*/, int64_t out) { return out; }
-  static Places DataOf(int64_t result, int64_t /*in*/, int64_t pad) { return {result - pad, 1}; }
-  static Places ResultsOf(int64_t result, int64_t /*in*/) { return {result, 1}; }
   static constexpr int64_t DataCount(int64_t /*m*/) { return kData; }
-  static constexpr int64_t ResultCount(int64_t m) { return m; }
 
   template <class V>
   SNUG_INLINE static void Data(int64_t /*m*/, const V* d, V* v) {

@@ -410,6 +410,9 @@ void FusedSamples(SampleBuilder& s) {
   };
   fast("winograd", "conv { filters: 64 kernel: 3 pad: 1 } activation: RELU6", {1, 64, 6, 7}, {64, 64, 3, 3});
   fast("phases", "conv { filters: 48 kernel: 7 stride: 2 pad: 3 } activation: RELU", {1, 3, 16, 17}, {48, 3, 7, 7});
+  // One image at a time on one thread; on two, two and one.
+  fast("phases_by_images", "conv { filters: 48 kernel: 7 stride: 2 pad: 3 } activation: RELU", {3, 1, 140, 139},
+       {48, 1, 7, 7});
   fast("product", "conv { filters: 20 kernel: 1 } activation: TANH", {1, 64, 6, 7}, {20, 64, 1, 1});
   fast("depthwise", "conv { kernel: 3 depthwise: true pad: 1 } activation: RELU6", {1, 64, 6, 7}, {64, 1, 3, 3});
   for (const char* activation : {"RELU", "RELU6"}) {

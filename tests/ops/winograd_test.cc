@@ -193,7 +193,7 @@ std::string Text(const WinogradSizes& s) {
                                               : " between steps");
 }
 
-// Whether the weights are [in, out, 3, 3], as they are in the gradient of the data.
+// Whether the weights are [in, out, taps, taps], as they are in the gradient of the data.
 enum class Weights : uint8_t { kForward, kOfGradient };
 
 template <class T>
@@ -202,8 +202,9 @@ void CheckConv(const WinogradSizes& s, Weights weights, double tolerance) {
   const auto w = Uniform<T>(s.out_channels * s.in_channels * Taps(s), 2);
   const auto bias = Uniform<T>(s.out_channels, 3);
   WinogradFilters<T> filters = {w.data(), s.in_channels * Taps(s), Taps(s), false};
-  if (weights == Weights::kOfGradient)
+  if (weights == Weights::kOfGradient) {
     filters = {w.data(), Taps(s), s.out_channels * Taps(s), s.kind != WinogradKind::kBetweenSteps};
+  }
   std::vector<double> sums(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels));
   for (size_t i = 0; i < sums.size(); ++i) {
     sums[i] = static_cast<double>(bias[i % static_cast<size_t>(s.out_channels)]);

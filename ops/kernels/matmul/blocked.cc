@@ -273,7 +273,7 @@ void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activati
       const Run rows = grid.RowsOf(part), columns = grid.ColumnsOf(part);
       float* const own = static_cast<float*>(workspace) + part * of_part;
       if constexpr (std::is_same_v<GemmCall<A, B, C>, GemmCall<float>>) {
-        if (CurrentIsa() == Isa::kAvx512 && wide_blocks::AreFor(call.m, call.n, call.k)) {
+        if (CurrentIsa() != Isa::kBaseline && wide_blocks::AreFor(call.m, call.n, call.k)) {
           wide_blocks::Multiply(call, activation,
                                 {.row = rows.begin,
                                  .rows = rows.end - rows.begin,

@@ -13,25 +13,34 @@
 namespace snug::core::wide_blocks {
 namespace {
 
-typedef float Vector __attribute__((vector_size(64)));  // NOLINT: `using` takes no vector_size
-constexpr int64_t kLanes = 16;
-constexpr int kVectors = 3;
-constexpr int64_t kColumns = kVectors * kLanes;  // of a panel
-constexpr int kRows = 8;                         // of a strip
+// How a tile of c lies in registers: kRows rows of kVectors vectors.
+template <Isa kIsa>
+struct Shape {
+  static constexpr int64_t kLanes = kIsa == Isa::kAvx512 ? 16 : 8;
+  static constexpr int kVectors = kIsa == Isa::kAvx512 ? 3 : 2;
+  static constexpr int kRows = kIsa == Isa::kAvx512 ? 8 : 6;
+  static constexpr int64_t kColumns = kVectors * kLanes;  // of a panel
 
-constexpr int64_t kBlockRows = 480;
-constexpr int64_t kPieceDepth = 256;  // of k: a panel of b is 48 KB then
-constexpr int64_t kRowsPacked = 24;   // of a, at once: whole strips, and in a transposed a one line or two of each k
+  typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));  // NOLINT: `using` takes no vector_size
+};
+
+constexpr int64_t kBlockRows = 528;
+constexpr int64_t kPieceDepth = 256;  // of k: a panel of b is 16 or 48 KB then
+// Panels are packed and multiplied in groups of so many columns, by so many rows at a time. Each row of a, b and c is
+// in a page of its own, as a rule, and a processor knows the places of no more than some thousand pages: by groups it
+// looks each up once where by single panels it would once for each of them.
+constexpr int64_t kGroupColumns = 192, kRunRows = 48;
 
 // Products of fewer columns, or steps along k, spend too much of the time on what is done for each block and strip.
-constexpr int64_t kLeastColumns = 512, kLeastDepth = 64;
+constexpr int64_t kLeastRows = 8, kLeastColumns = 256, kLeastDepth = 64;
 constexpr int64_t kLeastProduct = 1 << 25;  // multiply-adds
 
 // ---- what is asked for ----
 
-constexpr int64_t kLine = 64;        // bytes
+constexpr int64_t kLine = 64;  // bytes
+constexpr int64_t kFloatsOfLine = kLine / static_cast<int64_t>(sizeof(float));
 constexpr int64_t kBetweenAsks = 8;  // steps along k
-constexpr int64_t kMostAsks = 768;   // while the rows that are packed at once are multiplied
+constexpr int64_t kMostLines = 2048; // while some rows are multiplied by a group
 
 // A rectangle of memory.
 struct Rectangle {
@@ -59,6 +68,9 @@ class Lines {
 
   int64_t left() const { return rows_ * (of_row_ / kLine) - at_ / kLine; }
 
+  // As many as are to be asked for now so that all of them are by the time of `later`, of which `now` is a part.
+  int64_t Share(int64_t now, int64_t later) const { return Parts(left() * now, std::max(now, later)); }
+
   // Appends at most `count` lines to a list, and returns its end.
   const char** Append(int64_t count, const char** list) {
     while (count > 0 && rows_ > 0) {
@@ -82,6 +94,7 @@ class Lines {
 // ---- packing ----
 
 // Packs a [rows, depth] into strips [depth][kRows]. Missing rows of the last one are never read.
+template <int kRows>
 SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, const StridedMatrix<float>& a, float* strips) {
   const int64_t whole = rows / kRows;
   int64_t i = 0;
@@ -104,17 +117,44 @@ SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, const StridedMatrix<flo
   }
 }
 
-// Packs b [depth, columns] into a panel [depth][width]; missing columns are 0.
-SNUG_INLINE void PackPanel(int64_t width, int64_t depth, int64_t columns, const StridedMatrix<float>& b, float* panel) {
-  constexpr int64_t kSide = 8;
-  int64_t j = 0;
-  if (b.row == 1) {
-    for (; j + kSide <= columns; j += kSide) {
-      TransposeRows<kSide, kSide>(depth, b.data + j * b.col, b.col, panel + j, width);
+// Packs b [depth, columns] into panels [depth][kColumns], of which the last one has as many whole vectors as it needs;
+// missing columns are 0.
+template <class Shape>
+SNUG_INLINE void PackPanels(int64_t depth, int64_t columns, const StridedMatrix<float>& b, float* panels) {
+  constexpr int64_t kWidth = Shape::kColumns;
+  const int64_t whole = columns / kWidth;
+  if (b.col == 1) {
+    // The second-level cache has the rows, as they were asked for; the first one is asked some rows ahead.
+    constexpr int64_t kAhead = 4;
+    for (int64_t p = 0; p < depth; ++p) {
+      const float* const ahead = b.data + std::min(p + kAhead, depth - 1) * b.row;
+      for (int64_t j = 0; j < columns; j += kFloatsOfLine) __builtin_prefetch(ahead + j, 0, 3);
+      for (int64_t l = 0; l < whole; ++l) {
+        const float* const from = b.data + p * b.row + l * kWidth;
+        float* const to = panels + (l * depth + p) * kWidth;
+        for (int64_t j = 0; j < kWidth; ++j) to[j] = from[j];
+      }
+    }
+  } else {
+    for (int64_t l = 0; l < whole; ++l) {
+      float* const panel = panels + l * depth * kWidth;
+      if (b.row == 1) {
+        for (int64_t j = 0; j < kWidth; j += 8) {
+          TransposeRows<8, 8>(depth, b.data + (l * kWidth + j) * b.col, b.col, panel + j, kWidth);
+        }
+      } else {
+        for (int64_t p = 0; p < depth; ++p) {
+          for (int64_t j = 0; j < kWidth; ++j) panel[p * kWidth + j] = b.data[p * b.row + (l * kWidth + j) * b.col];
+        }
+      }
     }
   }
-  for (int64_t p = 0; p < depth && j < width; ++p) {
-    for (int64_t l = j; l < width; ++l) panel[p * width + l] = l < columns ? b.data[p * b.row + l * b.col] : 0;
+  const int64_t left = columns - whole * kWidth;
+  const int64_t width = Parts(left, Shape::kLanes) * Shape::kLanes;
+  float* const panel = panels + whole * depth * kWidth;
+  const float* const from = b.data + whole * kWidth * b.col;
+  for (int64_t p = 0; p < depth; ++p) {
+    for (int64_t j = 0; j < width; ++j) panel[p * width + j] = j < left ? from[p * b.row + j * b.col] : 0;
   }
 }
 
@@ -129,48 +169,16 @@ struct Tiles {
   int64_t c_stride;
   bool accumulate;           // otherwise c is overwritten
   const float* next_c;       // asked for: as many rows as a strip has
-  const char* const* lines;  // asked for, too: so many at a time
-  int64_t at_once;
+  const char* const* lines;  // asked for, too, by each tile so many
+  int64_t lines_of_tile;
 };
 
-// Columns of b as they lie in a panel of kCount vectors.
-template <int kCount>
-struct FromPanel {
-  static constexpr int kVectorsOfPanel = kCount;
-  const float* panel;
-
-  SNUG_INLINE void Load(int64_t p, Vector (&b)[kCount]) const {
-#pragma GCC unroll 4
-    for (int v = 0; v < kCount; ++v) std::memcpy(&b[v], panel + (p * kCount + v) * kLanes, sizeof(Vector));
-  }
-};
-
-// The same columns as they lie in b's rows; what was read is packed into a panel for the next strips. The second-level
-// cache has it already, as it was asked for, and the first one is asked some rows ahead.
-struct FromRows {
-  static constexpr int kVectorsOfPanel = kVectors;
-  const float* rows;
-  int64_t stride;
-  int64_t depth;
-  float* panel;
-
-  SNUG_INLINE void Load(int64_t p, Vector (&b)[kVectors]) const {
-    constexpr int64_t kAhead = 4;
-    const float* const row = rows + p * stride;
-    const float* const ahead = rows + std::min(p + kAhead, depth - 1) * stride;
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      __builtin_prefetch(ahead + v * kLanes, 0, 3);
-      std::memcpy(&b[v], row + v * kLanes, sizeof(Vector));
-      std::memcpy(panel + p * kColumns + v * kLanes, &b[v], sizeof(Vector));
-    }
-  }
-};
-
-// Computes kCount rows of c, whose numbers of a begin at `strip`.
-template <int kCount, class Columns>
-SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, const Columns& columns, float* c, int64_t c_stride) {
-  constexpr int kWidth = Columns::kVectorsOfPanel;
+// Computes kCount rows of c by a panel of kWidth vectors. Their numbers of a begin at `strip`.
+template <class Shape, int kCount, int kWidth>
+SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int64_t c_stride) {
+  using Vector = typename Shape::Vector;
+  constexpr int kRows = Shape::kRows;
+  constexpr int64_t kLanes = Shape::kLanes;
   Vector sum[kCount][kWidth];
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
@@ -182,7 +190,8 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, const Columns&
   }
   const auto step = [&](int64_t p) SNUG_LAMBDA {
     Vector b[kWidth];
-    columns.Load(p, b);
+#pragma GCC unroll 4
+    for (int v = 0; v < kWidth; ++v) std::memcpy(&b[v], t.panel + (p * kWidth + v) * kLanes, sizeof(Vector));
 #pragma GCC unroll 8
     for (int r = 0; r < kCount; ++r) {
       const float value = strip[p * kRows + r];
@@ -191,16 +200,18 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, const Columns&
     }
   };
   int64_t p = 0;
-  if constexpr (kCount == kRows && kWidth == kVectors) {
+  if constexpr (kCount == kRows && kWidth == Shape::kVectors) {
     const char* const* lines = t.lines;
+    const char* const* const end = lines + t.lines_of_tile;
+    const int64_t at_once = Parts(t.lines_of_tile, std::max<int64_t>(1, t.depth / kBetweenAsks));
     const float* next_c = t.next_c;
     for (int64_t asked = 0; p + kBetweenAsks <= t.depth; ++asked) {
       if (asked < kRows) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kWidth; ++v) __builtin_prefetch(next_c + v * kLanes, 1, 3);
+        for (int64_t l = 0; l < Shape::kColumns; l += kFloatsOfLine) __builtin_prefetch(next_c + l, 1, 3);
         next_c += t.c_stride;
       }
-      for (int64_t l = 0; l < t.at_once; ++l) __builtin_prefetch(*lines++, 0, 3);
+      for (int64_t l = 0; l < at_once && lines != end; ++l) __builtin_prefetch(*lines++, 0, 2);
 #pragma GCC unroll 8
       for (int64_t l = 0; l < kBetweenAsks; ++l) step(p + l);
       p += kBetweenAsks;
@@ -215,181 +226,236 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, const Columns&
 }
 
 // The same for fewer rows than a strip has.
-template <int kCount, class Columns>
-SNUG_INLINE void MultiplyFewer(int64_t rows, const Tiles& t, const float* strip, const Columns& columns, float* c,
-                               int64_t c_stride) {
+template <class Shape, int kCount, int kWidth>
+SNUG_INLINE void MultiplyFewer(int64_t rows, const Tiles& t, const float* strip, float* c, int64_t c_stride) {
   if (rows >= kCount) {
-    MultiplyRows<kCount>(t, strip, columns, c, c_stride);
+    MultiplyRows<Shape, kCount, kWidth>(t, strip, c, c_stride);
     rows -= kCount;
     strip += kCount;
     c += kCount * c_stride;
   }
-  if constexpr (kCount > 1) MultiplyFewer<kCount / 2>(rows, t, strip, columns, c, c_stride);
+  if constexpr (kCount > 1) MultiplyFewer<Shape, kCount / 2, kWidth>(rows, t, strip, c, c_stride);
 }
 
-// Computes what is less than a tile: fewer rows than a strip, fewer columns than a panel, or both.
-template <int kCount>
+// Computes rows by fewer columns than a panel has, or fewer rows than a strip has.
+template <class Shape, int kCount>
 SNUG_INLINE void MultiplyEdge(const Tiles& t) {
-  constexpr int64_t kWidth = kCount * kLanes;
+  constexpr int64_t kWidth = kCount * Shape::kLanes;
+  constexpr int kRows = Shape::kRows;
   if constexpr (kCount > 1) {
-    if (t.columns <= kWidth - kLanes) return MultiplyEdge<kCount - 1>(t);
+    if (t.columns <= kWidth - Shape::kLanes) return MultiplyEdge<Shape, kCount - 1>(t);
   }
-  const FromPanel<kCount> columns = {t.panel};
-  const auto multiply = [&](float* c, int64_t c_stride) SNUG_LAMBDA {
-    if (t.rows == kRows) {
-      MultiplyRows<kRows>(t, t.strips, columns, c, c_stride);
-    } else {
-      MultiplyFewer<kRows / 2>(t.rows, t, t.strips, columns, c, c_stride);
-    }
-  };
-  if (t.columns == kWidth) return multiply(t.c, t.c_stride);
-  // What follows these columns in c is the next row's.
-  alignas(64) float edge[kRows * kWidth] = {};
-  for (int64_t l = 0; l < t.rows && t.accumulate; ++l) std::copy_n(t.c + l * t.c_stride, t.columns, edge + l * kWidth);
-  multiply(edge, kWidth);
-  for (int64_t l = 0; l < t.rows; ++l) std::copy_n(edge + l * kWidth, t.columns, t.c + l * t.c_stride);
-}
-
-// Runs a body on AVX-512; the others are not compiled.
-template <class Body>
-void OnAvx512(const Body& body) {
-  WithIsa([&](auto isa) SNUG_LAMBDA {
-    if constexpr (isa() == Isa::kAvx512) body();
-  });
-}
-
-// Each of the next three is a function of its own, in which the compiler has all registers for one loop.
-
-// Computes whole strips by a whole panel.
-void MultiplyStrips(const Tiles& all) {
-  OnAvx512([&]() SNUG_LAMBDA {
-    Tiles t = all;
-    const FromPanel<kVectors> columns = {t.panel};
-    for (int64_t left = t.rows; left > 0; left -= kRows) {
-      t.next_c = left > kRows ? t.c + kRows * t.c_stride : all.next_c;
-      MultiplyRows<kRows>(t, t.strips, columns, t.c, t.c_stride);
-      t.strips += kRows * t.depth;
-      t.c += kRows * t.c_stride;
-      t.lines += t.depth / kBetweenAsks * t.at_once;
-    }
-  });
-}
-
-// Computes one strip, and packs the panel on the way.
-void MultiplyAndPack(const Tiles& t, const StridedMatrix<float>& b, float* panel) {
-  OnAvx512([&]() SNUG_LAMBDA {
-    MultiplyRows<kRows>(t, t.strips, FromRows{b.data, b.row, t.depth, panel}, t.c, t.c_stride);
-  });
-}
-
-void MultiplyWhatIsLeft(const Tiles& t) {
-  OnAvx512([&]() SNUG_LAMBDA { MultiplyEdge<kVectors>(t); });
-}
-
-// A block of rows of a thread's part, and a piece along k.
-struct Block {
-  const GemmCall<float>& call;
-  int64_t row, rows, p, depth;
-  float *strips, *panel;
-};
-
-// Computes columns [j, j + columns), a panel's at most. Strips are packed where `packs_strips`. `later` is what of b is
-// packed next, and next_c what of c is computed next; it may be null.
-void MultiplyPanel(const Block& block, int64_t j, int64_t columns, bool packs_strips, const float* next_c,
-                   const Rectangle& later) {
-  const GemmCall<float>& call = block.call;
-  const int64_t depth = block.depth;
-  const StridedMatrix<float> b = call.b.At(block.p, j);
-  const bool whole = columns == kColumns;
-  bool packed = !whole || b.col != 1 || block.rows < kRows;
-  if (packed) {
-    OnAvx512([&]() SNUG_LAMBDA { PackPanel(Parts(columns, kLanes) * kLanes, depth, columns, b, block.panel); });
-  }
-  float* const c = call.c + block.row * call.n + j;
-  const int64_t asks = depth < kLeastDepth ? 0 : depth / kBetweenAsks;  // for a strip
-  std::array<const char*, kMostAsks> list;
-  Lines next_b(later), next_a;
-  const int64_t of_b = Parts(next_b.left() * kRows, block.rows);  // for a strip
-  for (int64_t i = 0, rows = 0; i < block.rows; i += rows) {
-    const int64_t until_packing = kRowsPacked - i % kRowsPacked;
-    if (packs_strips && i % kRowsPacked == 0) {
-      const StridedMatrix<float> a = call.a.At(block.row + i, block.p);
-      OnAvx512(
-          [&]() SNUG_LAMBDA { PackStrips(std::min(kRowsPacked, block.rows - i), depth, a, block.strips + i * depth); });
-      next_a = Lines(RectangleOf(a.At(kRowsPacked, 0), std::min(kRowsPacked, block.rows - i - kRowsPacked), depth));
-    }
-    rows = std::min(until_packing, block.rows - i);
-    rows = !packed || !whole || rows < kRows ? std::min<int64_t>(rows, kRows) : rows / kRows * kRows;
-    Tiles t = {.rows = rows,
-               .columns = columns,
-               .depth = depth,
-               .strips = block.strips + i * depth,
-               .panel = block.panel,
-               .c = c + i * call.n,
-               .c_stride = call.n,
-               .accumulate = block.p > 0,
-               .next_c = c + (i + rows) * call.n,
-               .lines = list.data(),
-               .at_once = 0};
-    if (i + rows >= block.rows) t.next_c = next_c != nullptr ? next_c : c;
-    if (!whole || rows < kRows) {
-      MultiplyWhatIsLeft(t);
+  for (int64_t i = 0; i < t.rows; i += kRows) {
+    const int64_t rows = std::min<int64_t>(kRows, t.rows - i);
+    const float* const strip = t.strips + i * t.depth;
+    const auto multiply = [&](float* c, int64_t c_stride) SNUG_LAMBDA {
+      if (rows == kRows) {
+        MultiplyRows<Shape, kRows, kCount>(t, strip, c, c_stride);
+      } else {
+        MultiplyFewer<Shape, 4, kCount>(rows, t, strip, c, c_stride);
+      }
+    };
+    float* const c = t.c + i * t.c_stride;
+    if (t.columns == kWidth) {
+      multiply(c, t.c_stride);
       continue;
     }
-    if (const int64_t times = rows / kRows * asks; times > 0) {
-      const int64_t most = kMostAsks / times * times;
-      const char** end = next_b.Append(std::min(of_b * (rows / kRows), most), list.data());
-      end = next_a.Append(std::min(Parts(next_a.left() * rows, until_packing), most - (end - list.data())), end);
-      t.at_once = Parts(end - list.data(), times);
-      std::fill(end, list.data() + t.at_once * times, reinterpret_cast<const char*>(t.panel));
-    }
-    if (packed) {
-      MultiplyStrips(t);
-    } else {
-      packed = true;
-      MultiplyAndPack(t, b, block.panel);
-    }
+    // What follows these columns in c is the next row's.
+    alignas(64) float edge[kRows * kWidth] = {};
+    for (int64_t l = 0; l < rows && t.accumulate; ++l) std::copy_n(c + l * t.c_stride, t.columns, edge + l * kWidth);
+    multiply(edge, kWidth);
+    for (int64_t l = 0; l < rows; ++l) std::copy_n(edge + l * kWidth, t.columns, c + l * t.c_stride);
   }
 }
+
+// Runs a body on the instruction set that the machine has and the caller was compiled for; the others are not compiled.
+template <Isa kIsa, class Body>
+void On(const Body& body) {
+  WithIsa([&](auto isa) SNUG_LAMBDA {
+    if constexpr (isa() == kIsa) body();
+  });
+}
+
+// Each of the next two is a function of its own, in which the compiler has all registers for one loop.
+
+// Computes whole strips by a whole panel.
+template <Isa kIsa>
+void MultiplyTiles(const Tiles& all) {
+  On<kIsa>([&]() SNUG_LAMBDA {
+    constexpr int kRows = Shape<kIsa>::kRows;
+    Tiles t = all;
+    for (int64_t left = t.rows; left > 0; left -= kRows) {
+      t.next_c = left > kRows ? t.c + kRows * t.c_stride : all.next_c;
+      MultiplyRows<Shape<kIsa>, kRows, Shape<kIsa>::kVectors>(t, t.strips, t.c, t.c_stride);
+      t.strips += kRows * t.depth;
+      t.c += kRows * t.c_stride;
+      t.lines += t.lines_of_tile;
+    }
+  });
+}
+
+template <Isa kIsa>
+void MultiplyWhatIsLeft(const Tiles& t) {
+  On<kIsa>([&]() SNUG_LAMBDA { MultiplyEdge<Shape<kIsa>, Shape<kIsa>::kVectors>(t); });
+}
+
+// ---- what a thread does ----
+
+// Lines of memory that are asked for while a run of rows is multiplied by a group, by each tile as many.
+class AskedFor {
+ public:
+  // Takes what is left of a, and a share of b.
+  void Take(int64_t tiles, Lines& a, Lines& b, int64_t share_of_b) {
+    of_tile_ = 0;
+    if (tiles == 0) return;
+    const char** end = a.Append(std::min(a.left(), kMostLines), list_.data());
+    end = b.Append(std::min(share_of_b, kMostLines - (end - list_.data())), end);
+    of_tile_ = Parts(end - list_.data(), tiles);
+    std::fill(end, list_.data() + of_tile_ * tiles, list_.front());  // fewer than there are tiles
+  }
+
+  const char* const* lines() const { return list_.data(); }
+  int64_t of_tile() const { return of_tile_; }
+
+ private:
+  static constexpr int64_t kMostTiles = kRunRows * kGroupColumns / 64;  // a tile has 96 numbers at least
+
+  std::array<const char*, kMostLines + kMostTiles> list_;
+  int64_t of_tile_ = 0;
+};
+
+// A thread's part of a product. It is computed in blocks of rows, which are computed in pieces along k, and these in
+// groups of columns.
+template <Isa kIsa>
+class PartOfProduct {
+ public:
+  PartOfProduct(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace)
+      : call_(call),
+        activation_(activation),
+        part_(part),
+        block_rows_(EqualPart(part.most_rows, kBlockRows, kRunRows)),
+        piece_depth_(EqualPart(call.k, kPieceDepth, kBetweenAsks)),
+        strips_(workspace),
+        panels_(workspace + block_rows_ * piece_depth_) {}
+
+  void Multiply() {
+    for (row_ = part_.row; row_ < part_.row + part_.rows; row_ += block_rows_) {
+      rows_ = std::min(block_rows_, part_.row + part_.rows - row_);
+      for (p_ = 0; p_ < call_.k; p_ += depth_) {
+        depth_ = std::min(piece_depth_, call_.k - p_);
+        for (int64_t j = part_.column; j < end_column(); j += kGroupColumns) MultiplyGroup(j);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kRows = Shape<kIsa>::kRows;
+  static constexpr int64_t kColumns = Shape<kIsa>::kColumns;
+
+  int64_t end_column() const { return part_.column + part_.columns; }
+  int64_t group_columns(int64_t j) const { return std::min(kGroupColumns, end_column() - j); }
+  bool last_piece() const { return p_ + depth_ == call_.k; }
+  float* c_at(int64_t i, int64_t j) const { return call_.c + (row_ + i) * call_.n + j; }
+
+  // The lines of a run of rows of a, and of a group of columns of b, of the piece that begins at p.
+  Lines RowsOfA(int64_t i, int64_t p) const {
+    if (i >= rows_ || p >= call_.k) return {};
+    return Lines(RectangleOf(call_.a.At(row_ + i, p), std::min(kRunRows, rows_ - i), std::min(piece_depth_, call_.k - p)));
+  }
+  Lines GroupOfB(int64_t p, int64_t j) const {
+    if (p >= call_.k) return {};
+    return Lines(RectangleOf(call_.b.At(p, j), std::min(piece_depth_, call_.k - p), group_columns(j)));
+  }
+
+  // Computes columns [j, j + group_columns(j)) of the block and piece. The first group packs the rows of a.
+  void MultiplyGroup(int64_t j) {
+    const int64_t columns = group_columns(j);
+    const bool first = j == part_.column, last = j + columns == end_column();
+    On<kIsa>([&]() SNUG_LAMBDA { PackPanels<Shape<kIsa>>(depth_, columns, call_.b.At(p_, j), panels_); });
+    Lines next_b = last ? GroupOfB(p_ + depth_, part_.column) : GroupOfB(p_, j + columns);
+    Lines next_a;
+    for (int64_t i = 0; i < rows_; i += kRunRows) {
+      const int64_t rows = std::min(kRunRows, rows_ - i);
+      if (first) {
+        On<kIsa>([&]() SNUG_LAMBDA {
+          PackStrips<kRows>(rows, depth_, call_.a.At(row_ + i, p_), strips_ + i * depth_);
+        });
+        next_a = RowsOfA(i + rows, p_);
+      } else if (last && i + rows == rows_) {
+        next_a = RowsOfA(0, p_ + depth_);
+      }
+      asked_.Take(rows / kRows * (columns / kColumns), next_a, next_b, next_b.Share(rows, rows_ - i));
+      const float* const next_c = i + rows < rows_ ? c_at(i + rows, j) : c_at(0, last ? part_.column : j + columns);
+      MultiplyRun(i, rows, j, columns, next_c);
+      if (!last_piece() || SumsAreAll(call_, activation_)) continue;
+      On<kIsa>([&]() SNUG_LAMBDA {
+        FinishBlock(call_, activation_, row_ + i, j, rows, columns, c_at(i, j), call_.n);
+      });
+    }
+  }
+
+  // Multiplies rows [i, i + rows) of the block by the panels of a group. `next_c` is what of c is computed next.
+  void MultiplyRun(int64_t i, int64_t rows, int64_t j, int64_t columns, const float* next_c) {
+    const int64_t whole_rows = rows / kRows * kRows;
+    const char* const* lines = asked_.lines();
+    for (int64_t l = 0; l < columns; l += kColumns) {
+      Tiles t = {.rows = whole_rows,
+                 .columns = std::min(kColumns, columns - l),
+                 .depth = depth_,
+                 .strips = strips_ + i * depth_,
+                 .panel = panels_ + l * depth_,
+                 .c = c_at(i, j + l),
+                 .c_stride = call_.n,
+                 .accumulate = p_ > 0,
+                 .next_c = l + kColumns < columns ? c_at(i, j + l + kColumns) : next_c,
+                 .lines = lines,
+                 .lines_of_tile = asked_.of_tile()};
+      int64_t done = 0;
+      if (t.columns == kColumns && whole_rows > 0) {
+        MultiplyTiles<kIsa>(t);
+        lines += whole_rows / kRows * t.lines_of_tile;
+        done = whole_rows;
+      }
+      if (done == rows) continue;
+      t.lines_of_tile = 0;
+      t.rows = rows - done;
+      t.strips += done * depth_;
+      t.c += done * call_.n;
+      MultiplyWhatIsLeft<kIsa>(t);
+    }
+  }
+
+  const GemmCall<float>& call_;
+  const Activation activation_;
+  const Part part_;
+  const int64_t block_rows_, piece_depth_;
+  float* const strips_;
+  float* const panels_;
+  int64_t row_ = 0, rows_ = 0;  // the block
+  int64_t p_ = 0, depth_ = 0;   // the piece
+  AskedFor asked_;
+};
 
 }  // namespace
 
 bool AreFor(int64_t m, int64_t n, int64_t k) {
-  return n >= kLeastColumns && k >= kLeastDepth && m >= kRows && m * n * k > kLeastProduct;
+  return n >= kLeastColumns && k >= kLeastDepth && m >= kLeastRows && m * n * k > kLeastProduct;
 }
 
 int64_t Floats(int64_t most_rows, int64_t k) {
-  return (EqualPart(most_rows, kBlockRows, kRowsPacked) + kColumns) * EqualPart(k, kPieceDepth, kBetweenAsks);
+  return (EqualPart(most_rows, kBlockRows, kRunRows) + kGroupColumns) * EqualPart(k, kPieceDepth, kBetweenAsks);
 }
 
 void Multiply(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace) {
-  SNUG_CHECK(CurrentIsa() == Isa::kAvx512);
-  const int64_t block_rows = EqualPart(part.most_rows, kBlockRows, kRowsPacked);
-  const int64_t depth = EqualPart(call.k, kPieceDepth, kBetweenAsks);
-  const bool finished = SumsAreAll(call, activation);
-  const int64_t end_row = part.row + part.rows, end_column = part.column + part.columns;
-  const auto panel_of_b = [&](int64_t p, int64_t j) {
-    return RectangleOf(call.b.At(p, j), std::min(depth, call.k - p), std::min(kColumns, end_column - j));
-  };
-  Block block = {.call = call, .strips = workspace, .panel = workspace + block_rows * depth};
-  for (block.row = part.row; block.row < end_row; block.row += block_rows) {
-    block.rows = std::min(block_rows, end_row - block.row);
-    for (block.p = 0; block.p < call.k; block.p += depth) {
-      block.depth = std::min(depth, call.k - block.p);
-      const bool last = block.p + block.depth == call.k;
-      for (int64_t j = part.column; j < end_column; j += kColumns) {
-        const bool more = j + kColumns < end_column;
-        const Rectangle later = more    ? panel_of_b(block.p, j + kColumns)
-                                : !last ? panel_of_b(block.p + block.depth, part.column)
-                                        : Rectangle();
-        const int64_t columns = std::min(kColumns, end_column - j);
-        float* const c = call.c + block.row * call.n + j;
-        MultiplyPanel(block, j, columns, j == part.column, more ? c + kColumns : nullptr, later);
-        if (!last || finished) continue;
-        OnAvx512([&]() SNUG_LAMBDA { FinishBlock(call, activation, block.row, j, block.rows, columns, c, call.n); });
-      }
-    }
+  switch (CurrentIsa()) {
+    case Isa::kAvx512:
+      return PartOfProduct<Isa::kAvx512>(call, activation, part, workspace).Multiply();
+    case Isa::kAvx2:
+      return PartOfProduct<Isa::kAvx2>(call, activation, part, workspace).Multiply();
+    case Isa::kBaseline:
+      break;
   }
+  SNUG_CHECK(CurrentIsa() != Isa::kBaseline);
 }
 
 }  // namespace snug::core::wide_blocks

@@ -1,9 +1,9 @@
-// Large products in float32 on AVX-512, whose registers hold eight rows of three vectors of c. A thread packs a block
-// of a, whose strips stay in the second-level cache, and one panel of b at a time, which stays in the first one while
-// all strips go by. What comes next, of all three matrices, is asked for meanwhile, line by line.
+// Large products in float32 on AVX-512 and AVX2. A thread packs a block of a into strips, and a group of columns of b
+// into panels, and multiplies some rows by all panels of a group at a time. Registers hold eight rows of three vectors
+// of c, or six rows of two. What comes next, of all three matrices, is asked for meanwhile, line by line.
 //
-// On an Intel processor that is faster than panels of b that are packed many at a time (blocked.cc); with 16 registers,
-// whose panels are narrower, it is slower.
+// blocked.cc, which does all other products, asks for nothing and packs many panels at once: it is slower where
+// matrices come from memory, as those of a network do.
 #pragma once
 
 #include <cstdint>

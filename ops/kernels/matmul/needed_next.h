@@ -28,22 +28,30 @@ NeededNext NeededRows(const T* data, int64_t rows, int64_t columns, int64_t matr
   return {.data = data, .bytes = columns * kBytes, .rows = rows, .stride = matrix_columns * kBytes};
 }
 
-// What a strip asks for: so many bytes at each step along k.
+// What a strip asks for: so many bytes at a time.
 class Later {
  public:
-  Later() = default;
-  SNUG_INLINE Later(const char* data, int64_t step) : data_(data), step_(step), second_(step > kLine ? kLine : 0) {}
+  // A strip asks once in so many steps along k, in which it reads a line of each vector of a panel. Asking at each step
+  // where there are more, it asked for many lines twice, and its loads waited for that.
+  template <Isa kIsa>
+  static constexpr int64_t kSteps = kIsa == Isa::kAvx512 ? 1
+                                    : kIsa == Isa::kAvx2 ? 2
+                                                         : 4;
 
-  // Asks for a step's first two lines.
+  Later() = default;
+  SNUG_INLINE Later(const char* data, int64_t at_once)
+      : data_(data), at_once_(at_once), second_(at_once > kLine ? kLine : 0) {}
+
+  // Asks for the first two lines of what is asked for now.
   SNUG_INLINE void Ask() {
     __builtin_prefetch(data_, 0, 2);
     __builtin_prefetch(data_ + second_, 0, 2);
-    data_ += step_;
+    data_ += at_once_;
   }
-  // Asks at once for what Ask leaves out, in so many steps: few steps leave much to each.
-  SNUG_INLINE void AskForRest(int64_t steps) const {
-    for (int64_t from = 2 * kLine; from < step_; from += kLine) {
-      for (int64_t step = 0; step < steps; ++step) __builtin_prefetch(data_ + step * step_ + from, 0, 2);
+  // Asks at once for what Ask leaves out when it is called so many times: few times leave much to each.
+  SNUG_INLINE void AskForRest(int64_t times) const {
+    for (int64_t from = 2 * kLine; from < at_once_; from += kLine) {
+      for (int64_t time = 0; time < times; ++time) __builtin_prefetch(data_ + time * at_once_ + from, 0, 2);
     }
   }
 
@@ -51,7 +59,7 @@ class Later {
   static constexpr int64_t kLine = 64;  // of a cache
 
   const char* data_ = nullptr;
-  int64_t step_ = 0, second_ = 0;
+  int64_t at_once_ = 0, second_ = 0;
 };
 
 // Goes through what is needed next, a share of it with each of the strips that are multiplied meanwhile.
@@ -62,9 +70,9 @@ class AskingForNext {
     for (const NeededNext& part : next) left_ += part.bytes * part.rows;
   }
 
-  // Returns the share of a strip of so many steps, which ends where a row does; where nothing is left, something that
-  // is in the cache.
-  SNUG_INLINE Later Take(int64_t steps, const void* in_cache) {
+  // Returns the share of a strip that asks so many times, which ends where a row does; where nothing is left, something
+  // that is in the cache.
+  SNUG_INLINE Later Take(int64_t times, const void* in_cache) {
     const int64_t strips = std::max<int64_t>(1, strips_--);
     while (part_ != end_ && (part_->bytes == 0 || row_ == part_->rows)) {
       ++part_;
@@ -79,8 +87,8 @@ class AskingForNext {
       taken_ = 0;
       ++row_;
     }
-    const Later later(data, Parts(bytes, std::max<int64_t>(1, steps)));
-    later.AskForRest(steps);
+    const Later later(data, Parts(bytes, std::max<int64_t>(1, times)));
+    later.AskForRest(times);
     return later;
   }
 

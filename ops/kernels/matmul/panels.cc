@@ -175,14 +175,13 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const RowsOfA& a, const E
   for (int v = 0; v < Width::kVectors; ++v) LoadSums(c, v * Tile::kLanes, sum[v]);
   if constexpr (Width::kHalf) LoadSums(c, kHalfAt, half);
   Later later = piece.later;
-  for (int64_t p = 0; p < piece.depth; ++p) {
+  const auto step = [&](int64_t p) SNUG_LAMBDA {
     const float* const columns = piece.data + p * Tile::kColumns;
     Vector b[Width::kVectors];
     Half half_b;
 #pragma GCC unroll 2
     for (int v = 0; v < Width::kVectors; ++v) std::memcpy(&b[v], columns + v * Tile::kLanes, sizeof(Vector));
     if constexpr (Width::kHalf) std::memcpy(&half_b, columns + kHalfAt, sizeof(Half));
-    later.Ask();
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const float value = rows[r][p];
@@ -190,7 +189,14 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const RowsOfA& a, const E
       for (int v = 0; v < Width::kVectors; ++v) sum[v][r] += value * b[v];
       if constexpr (Width::kHalf) half[r] += value * half_b;
     }
+  };
+  int64_t p = 0;
+  for (; p + Later::kSteps<kIsa> <= piece.depth; p += Later::kSteps<kIsa>) {
+    later.Ask();
+#pragma GCC unroll 4
+    for (int64_t l = 0; l < Later::kSteps<kIsa>; ++l) step(p + l);
   }
+  for (; p < piece.depth; ++p) step(p);
 #pragma GCC unroll 2
   for (int v = 0; v < Width::kVectors; ++v) {
     if (ending != nullptr) End(*ending, v * Tile::kLanes, sum[v]);
@@ -270,10 +276,10 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const int64_t i = at.rows * strip / strips;
       const int64_t rows = at.rows * (strip + 1) / strips - i;
       const auto* const of_panel = reinterpret_cast<const char*>(panel);
-      const Later later =
-          strip < kStripsForPanel<kIsa>
-              ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)), Tile::kVectorBytes}
-              : next.Take(depth, of_panel);
+      const Later later = strip < kStripsForPanel<kIsa>
+                              ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)),
+                                      Later::kSteps<kIsa> * Tile::kVectorBytes}
+                              : next.Take(depth / Later::kSteps<kIsa>, of_panel);
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {

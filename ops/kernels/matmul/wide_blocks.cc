@@ -39,8 +39,8 @@ constexpr int64_t kLeastProduct = 1 << 25;  // multiply-adds
 
 constexpr int64_t kLine = 64;  // bytes
 constexpr int64_t kFloatsOfLine = kLine / static_cast<int64_t>(sizeof(float));
-constexpr int64_t kBetweenAsks = 8;  // steps along k
-constexpr int64_t kMostLines = 2048; // while some rows are multiplied by a group
+constexpr int64_t kBetweenAsks = 8;   // steps along k
+constexpr int64_t kMostLines = 2048;  // while some rows are multiplied by a group
 
 // A rectangle of memory.
 struct Rectangle {
@@ -360,7 +360,8 @@ class PartOfProduct {
   // The lines of a run of rows of a, and of a group of columns of b, of the piece that begins at p.
   Lines RowsOfA(int64_t i, int64_t p) const {
     if (i >= rows_ || p >= call_.k) return {};
-    return Lines(RectangleOf(call_.a.At(row_ + i, p), std::min(kRunRows, rows_ - i), std::min(piece_depth_, call_.k - p)));
+    return Lines(
+        RectangleOf(call_.a.At(row_ + i, p), std::min(kRunRows, rows_ - i), std::min(piece_depth_, call_.k - p)));
   }
   Lines GroupOfB(int64_t p, int64_t j) const {
     if (p >= call_.k) return {};
@@ -377,9 +378,8 @@ class PartOfProduct {
     for (int64_t i = 0; i < rows_; i += kRunRows) {
       const int64_t rows = std::min(kRunRows, rows_ - i);
       if (first) {
-        On<kIsa>([&]() SNUG_LAMBDA {
-          PackStrips<kRows>(rows, depth_, call_.a.At(row_ + i, p_), strips_ + i * depth_);
-        });
+        On<kIsa>([&]()
+                     SNUG_LAMBDA { PackStrips<kRows>(rows, depth_, call_.a.At(row_ + i, p_), strips_ + i * depth_); });
         next_a = RowsOfA(i + rows, p_);
       } else if (last && i + rows == rows_) {
         next_a = RowsOfA(0, p_ + depth_);
@@ -388,9 +388,7 @@ class PartOfProduct {
       const float* const next_c = i + rows < rows_ ? c_at(i + rows, j) : c_at(0, last ? part_.column : j + columns);
       MultiplyRun(i, rows, j, columns, next_c);
       if (!last_piece() || SumsAreAll(call_, activation_)) continue;
-      On<kIsa>([&]() SNUG_LAMBDA {
-        FinishBlock(call_, activation_, row_ + i, j, rows, columns, c_at(i, j), call_.n);
-      });
+      On<kIsa>([&]() SNUG_LAMBDA { FinishBlock(call_, activation_, row_ + i, j, rows, columns, c_at(i, j), call_.n); });
     }
   }
 

@@ -47,7 +47,7 @@ struct Product {
     return c;
   }
 
-  // The workspace is filled with NaN first: what is read must have been written.
+  // The workspace and c are filled with NaN first: what is read must have been written.
   std::vector<T> Blocked(int threads, Activation activation) {
     const size_t floats =
         static_cast<size_t>(BlockedGemmWorkspaceBytes<T>(threads, call.m, call.n, call.k)) / sizeof(float);
@@ -55,6 +55,7 @@ struct Product {
     void* begin = workspace.data();
     size_t space = workspace.size() * sizeof(float);
     std::align(64, floats * sizeof(float), begin, space);
+    std::fill(c.begin(), c.end(), T(NAN));
     BlockedGemm(threads, call, activation, begin);
     return c;
   }
@@ -114,7 +115,7 @@ constexpr int64_t kSizes[][3] = {{1, 1, 1},
                                  {97, 1040, 340},
                                  {1003, 515, 67},
                                  {530, 256, 300},
-                                 {49, 450, 1600},
+                                 {49, 700, 1000},
                                  {1110, 260, 130},
                                  {13, 2600, 1000}};
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -13,7 +14,7 @@
 namespace snug::core {
 namespace {
 
-// Of 1080 rows two threads have 528 and 552, and blocks of 552 rows, cut equally, have fewer than one of 528.
+// Of 1080 rows two threads have 528 and 552, and a block of 552 rows, cut equally, is smaller than one of 528.
 TEST(WideBlocks, APartTakesNoMoreThanTheLargestOneNeeds) {
   if (CurrentIsa() == Isa::kBaseline) GTEST_SKIP() << "SKIPPED: this processor has no AVX2, or SNUG_ISA hides it";
   constexpr int64_t kM = 1080, kN = 512, kK = 72, kMost = 552;
@@ -34,6 +35,37 @@ TEST(WideBlocks, APartTakesNoMoreThanTheLargestOneNeeds) {
     }
   }
   EXPECT_EQ(std::memcmp(parts.data(), whole.data(), whole.size() * sizeof(float)), 0);
+}
+
+// A part that begins and ends within strips and panels, of matrices of which neither rows nor columns lie together.
+TEST(WideBlocks, APartOfAnyMatricesIsWrittenAndNothingBesideIt) {
+  if (CurrentIsa() == Isa::kBaseline) GTEST_SKIP() << "SKIPPED: this processor has no AVX2, or SNUG_ISA hides it";
+  constexpr int64_t kM = 130, kN = 700, kK = 450;
+  const wide_blocks::Part part = {.row = 13, .rows = 101, .column = 33, .columns = 411, .most_rows = 101};
+  ASSERT_TRUE(wide_blocks::AreFor(kM, kN, kK));
+  std::vector<float> a(kM * (2 * kK + 3)), b(kN * (3 * kK + 1)), bias(kN), whole(kM * kN), parts(kM * kN, -7);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 7 % 31) / 31 - 0.5F;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 5 % 37) / 37 - 0.5F;
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i % 11) - 5;
+  GemmCall<float> call{.m = kM,
+                       .n = kN,
+                       .k = kK,
+                       .a = {a.data(), 2 * kK + 3, 2},
+                       .b = {b.data(), 3, 3 * kK + 1},
+                       .c = whole.data(),
+                       .bias = bias.data()};
+  Gemm<float>(1, call);
+  call.c = parts.data();
+  std::vector<float> workspace(static_cast<size_t>(wide_blocks::Floats(part.most_rows, kK)), NAN);
+  wide_blocks::Multiply(call, Activation::kRelu, part, workspace.data());
+  for (int64_t i = 0; i < kM; ++i) {
+    for (int64_t j = 0; j < kN; ++j) {
+      const bool within =
+          i >= part.row && i < part.row + part.rows && j >= part.column && j < part.column + part.columns;
+      const auto at = static_cast<size_t>(i * kN + j);
+      ASSERT_EQ(parts[at], within ? std::max(0.0F, whole[at]) : -7) << i << ", " << j;
+    }
+  }
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ NeededNext NeededRows(const T* data, int64_t rows, int64_t columns, int64_t matr
 // What a strip asks for: so many bytes at a time.
 class Later {
  public:
-  // A strip asks once in so many steps along k, in which it reads a line of each vector of a panel. Asking at each step
-  // where there are more, it asked for many lines twice, and its loads waited for that.
+  // How many steps along k one Ask serves: as many as it takes a strip to read a line of the panel for each of its
+  // vectors. More frequent asking would repeat lines, and loads would wait behind it.
   template <Isa kIsa>
   static constexpr int64_t kSteps = kIsa == Isa::kAvx512 ? 1
                                     : kIsa == Isa::kAvx2 ? 2

@@ -242,7 +242,7 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
-// The first strips of a panel ask for the next panel, a vector of each of its rows: as many as it has vectors.
+// The first strips of a panel ask for the next one, each for an equal part of it: as many as it has vectors.
 template <Isa kIsa>
 constexpr int64_t kStripsForPanel = GemmTile<kIsa, float>::kColumns / GemmTile<kIsa, float>::kLanes;
 

@@ -13,9 +13,9 @@
 namespace snug::core::wide_blocks {
 namespace {
 
-// How a tile of c lies in registers: kRows rows of kVectors vectors.
+// The tile of c that is held in registers: kRows rows of kVectors vectors.
 template <Isa kIsa>
-struct Shape {
+struct TileOf {
   static constexpr int64_t kLanes = kIsa == Isa::kAvx512 ? 16 : 8;
   static constexpr int kVectors = kIsa == Isa::kAvx512 ? 3 : 2;
   static constexpr int kRows = kIsa == Isa::kAvx512 ? 8 : 6;
@@ -24,14 +24,16 @@ struct Shape {
   typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));  // NOLINT: `using` takes no vector_size
 };
 
+// A group's panels (192 KB) are to stay in the second-level cache, beside a run's strips (48 KB) and the next group of
+// b, while the block's other strips (528 KB) go by once for each group.
 constexpr int64_t kBlockRows = 528;
 constexpr int64_t kPieceDepth = 256;  // of k: a panel of b is 16 or 48 KB then
-// Panels are packed and multiplied in groups of so many columns, by so many rows at a time. Each row of a, b and c is
-// in a page of its own, as a rule, and a processor knows the places of no more than some thousand pages: by groups it
-// looks each up once where by single panels it would once for each of them.
+// Panels are packed and multiplied in groups of so many columns, by runs of so many rows. Each row of a, b and c is in
+// a page of its own, as a rule, and a processor remembers the addresses of a few thousand pages at most. A group looks
+// up each page once; single panels would look it up once each.
 constexpr int64_t kGroupColumns = 192, kRunRows = 48;
 
-// Products of fewer columns, or steps along k, spend too much of the time on what is done for each block and strip.
+// Products of fewer rows, columns or steps along k spend too much of the time on what is done for each block and strip.
 constexpr int64_t kLeastRows = 8, kLeastColumns = 256, kLeastDepth = 64;
 constexpr int64_t kLeastProduct = 1 << 25;  // multiply-adds
 
@@ -40,7 +42,7 @@ constexpr int64_t kLeastProduct = 1 << 25;  // multiply-adds
 constexpr int64_t kLine = 64;  // bytes
 constexpr int64_t kFloatsOfLine = kLine / static_cast<int64_t>(sizeof(float));
 constexpr int64_t kBetweenAsks = 8;   // steps along k
-constexpr int64_t kMostLines = 2048;  // while some rows are multiplied by a group
+constexpr int64_t kMostLines = 2048;  // while a run of rows is multiplied by a group
 
 // A rectangle of memory.
 struct Rectangle {
@@ -68,8 +70,8 @@ class Lines {
 
   int64_t left() const { return rows_ * (of_row_ / kLine) - at_ / kLine; }
 
-  // As many as are to be asked for now so that all of them are by the time of `later`, of which `now` is a part.
-  int64_t Share(int64_t now, int64_t later) const { return Parts(left() * now, std::max(now, later)); }
+  // How many to ask for during `now` of the rows that are left, so that all are asked for once these are done.
+  int64_t Share(int64_t now, int64_t rows_left) const { return Parts(left() * now, rows_left); }
 
   // Appends at most `count` lines to a list, and returns its end.
   const char** Append(int64_t count, const char** list) {
@@ -119,9 +121,9 @@ SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, const StridedMatrix<flo
 
 // Packs b [depth, columns] into panels [depth][kColumns], of which the last one has as many whole vectors as it needs;
 // missing columns are 0.
-template <class Shape>
+template <class Tile>
 SNUG_INLINE void PackPanels(int64_t depth, int64_t columns, const StridedMatrix<float>& b, float* panels) {
-  constexpr int64_t kWidth = Shape::kColumns;
+  constexpr int64_t kWidth = Tile::kColumns;
   const int64_t whole = columns / kWidth;
   if (b.col == 1) {
     // The second-level cache has the rows, as they were asked for; the first one is asked some rows ahead.
@@ -150,7 +152,8 @@ SNUG_INLINE void PackPanels(int64_t depth, int64_t columns, const StridedMatrix<
     }
   }
   const int64_t left = columns - whole * kWidth;
-  const int64_t width = Parts(left, Shape::kLanes) * Shape::kLanes;
+  if (left == 0) return;
+  const int64_t width = Parts(left, Tile::kLanes) * Tile::kLanes;
   float* const panel = panels + whole * depth * kWidth;
   const float* const from = b.data + whole * kWidth * b.col;
   for (int64_t p = 0; p < depth; ++p) {
@@ -169,16 +172,16 @@ struct Tiles {
   int64_t c_stride;
   bool accumulate;           // otherwise c is overwritten
   const float* next_c;       // asked for: as many rows as a strip has
-  const char* const* lines;  // asked for, too, by each tile so many
+  const char* const* lines;  // asked for, too: so many by each tile
   int64_t lines_of_tile;
 };
 
 // Computes kCount rows of c by a panel of kWidth vectors. Their numbers of a begin at `strip`.
-template <class Shape, int kCount, int kWidth>
+template <class Tile, int kCount, int kWidth>
 SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int64_t c_stride) {
-  using Vector = typename Shape::Vector;
-  constexpr int kRows = Shape::kRows;
-  constexpr int64_t kLanes = Shape::kLanes;
+  using Vector = typename Tile::Vector;
+  constexpr int kRows = Tile::kRows;
+  constexpr int64_t kLanes = Tile::kLanes;
   Vector sum[kCount][kWidth];
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
@@ -200,7 +203,7 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int6
     }
   };
   int64_t p = 0;
-  if constexpr (kCount == kRows && kWidth == Shape::kVectors) {
+  if constexpr (kCount == kRows && kWidth == Tile::kVectors) {
     const char* const* lines = t.lines;
     const char* const* const end = lines + t.lines_of_tile;
     const int64_t at_once = Parts(t.lines_of_tile, std::max<int64_t>(1, t.depth / kBetweenAsks));
@@ -208,7 +211,7 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int6
     for (int64_t asked = 0; p + kBetweenAsks <= t.depth; ++asked) {
       if (asked < kRows) {
 #pragma GCC unroll 4
-        for (int64_t l = 0; l < Shape::kColumns; l += kFloatsOfLine) __builtin_prefetch(next_c + l, 1, 3);
+        for (int64_t l = 0; l < Tile::kColumns; l += kFloatsOfLine) __builtin_prefetch(next_c + l, 1, 3);
         next_c += t.c_stride;
       }
       for (int64_t l = 0; l < at_once && lines != end; ++l) __builtin_prefetch(*lines++, 0, 2);
@@ -226,33 +229,33 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int6
 }
 
 // The same for fewer rows than a strip has.
-template <class Shape, int kCount, int kWidth>
+template <class Tile, int kCount, int kWidth>
 SNUG_INLINE void MultiplyFewer(int64_t rows, const Tiles& t, const float* strip, float* c, int64_t c_stride) {
   if (rows >= kCount) {
-    MultiplyRows<Shape, kCount, kWidth>(t, strip, c, c_stride);
+    MultiplyRows<Tile, kCount, kWidth>(t, strip, c, c_stride);
     rows -= kCount;
     strip += kCount;
     c += kCount * c_stride;
   }
-  if constexpr (kCount > 1) MultiplyFewer<Shape, kCount / 2, kWidth>(rows, t, strip, c, c_stride);
+  if constexpr (kCount > 1) MultiplyFewer<Tile, kCount / 2, kWidth>(rows, t, strip, c, c_stride);
 }
 
 // Computes rows by fewer columns than a panel has, or fewer rows than a strip has.
-template <class Shape, int kCount>
+template <class Tile, int kCount>
 SNUG_INLINE void MultiplyEdge(const Tiles& t) {
-  constexpr int64_t kWidth = kCount * Shape::kLanes;
-  constexpr int kRows = Shape::kRows;
+  constexpr int64_t kWidth = kCount * Tile::kLanes;
+  constexpr int kRows = Tile::kRows;
   if constexpr (kCount > 1) {
-    if (t.columns <= kWidth - Shape::kLanes) return MultiplyEdge<Shape, kCount - 1>(t);
+    if (t.columns <= kWidth - Tile::kLanes) return MultiplyEdge<Tile, kCount - 1>(t);
   }
   for (int64_t i = 0; i < t.rows; i += kRows) {
     const int64_t rows = std::min<int64_t>(kRows, t.rows - i);
     const float* const strip = t.strips + i * t.depth;
     const auto multiply = [&](float* c, int64_t c_stride) SNUG_LAMBDA {
       if (rows == kRows) {
-        MultiplyRows<Shape, kRows, kCount>(t, strip, c, c_stride);
+        MultiplyRows<Tile, kRows, kCount>(t, strip, c, c_stride);
       } else {
-        MultiplyFewer<Shape, 4, kCount>(rows, t, strip, c, c_stride);
+        MultiplyFewer<Tile, 4, kCount>(rows, t, strip, c, c_stride);
       }
     };
     float* const c = t.c + i * t.c_stride;
@@ -268,9 +271,9 @@ SNUG_INLINE void MultiplyEdge(const Tiles& t) {
   }
 }
 
-// Runs a body on the instruction set that the machine has and the caller was compiled for; the others are not compiled.
+// Runs a body that is compiled for an instruction set, which must be the current one; for others it is not compiled.
 template <Isa kIsa, class Body>
-void On(const Body& body) {
+void RunOn(const Body& body) {
   WithIsa([&](auto isa) SNUG_LAMBDA {
     if constexpr (isa() == kIsa) body();
   });
@@ -281,12 +284,12 @@ void On(const Body& body) {
 // Computes whole strips by a whole panel.
 template <Isa kIsa>
 void MultiplyTiles(const Tiles& all) {
-  On<kIsa>([&]() SNUG_LAMBDA {
-    constexpr int kRows = Shape<kIsa>::kRows;
+  RunOn<kIsa>([&]() SNUG_LAMBDA {
+    constexpr int kRows = TileOf<kIsa>::kRows;
     Tiles t = all;
     for (int64_t left = t.rows; left > 0; left -= kRows) {
       t.next_c = left > kRows ? t.c + kRows * t.c_stride : all.next_c;
-      MultiplyRows<Shape<kIsa>, kRows, Shape<kIsa>::kVectors>(t, t.strips, t.c, t.c_stride);
+      MultiplyRows<TileOf<kIsa>, kRows, TileOf<kIsa>::kVectors>(t, t.strips, t.c, t.c_stride);
       t.strips += kRows * t.depth;
       t.c += kRows * t.c_stride;
       t.lines += t.lines_of_tile;
@@ -296,29 +299,31 @@ void MultiplyTiles(const Tiles& all) {
 
 template <Isa kIsa>
 void MultiplyWhatIsLeft(const Tiles& t) {
-  On<kIsa>([&]() SNUG_LAMBDA { MultiplyEdge<Shape<kIsa>, Shape<kIsa>::kVectors>(t); });
+  RunOn<kIsa>([&]() SNUG_LAMBDA { MultiplyEdge<TileOf<kIsa>, TileOf<kIsa>::kVectors>(t); });
 }
 
 // ---- what a thread does ----
 
-// Lines of memory that are asked for while a run of rows is multiplied by a group, by each tile as many.
+// Lines of memory that are asked for while a run of rows is multiplied by a group, the same number by each tile.
 class AskedFor {
  public:
-  // Takes what is left of a, and a share of b.
-  void Take(int64_t tiles, Lines& a, Lines& b, int64_t share_of_b) {
+  // Lists what is left of a, and a share of b. What finds no room is asked for by the next run, if there is one.
+  void List(int64_t tiles, Lines& a, Lines& b, int64_t share_of_b) {
     of_tile_ = 0;
     if (tiles == 0) return;
     const char** end = a.Append(std::min(a.left(), kMostLines), list_.data());
     end = b.Append(std::min(share_of_b, kMostLines - (end - list_.data())), end);
+    if (end == list_.data()) return;
     of_tile_ = Parts(end - list_.data(), tiles);
-    std::fill(end, list_.data() + of_tile_ * tiles, list_.front());  // fewer than there are tiles
+    std::fill(end, list_.data() + of_tile_ * tiles, list_.front());  // so that each tile has as many
   }
 
   const char* const* lines() const { return list_.data(); }
   int64_t of_tile() const { return of_tile_; }
 
  private:
-  static constexpr int64_t kMostTiles = kRunRows * kGroupColumns / 64;  // a tile has 96 numbers at least
+  static constexpr int64_t kMostTiles =
+      kRunRows / TileOf<Isa::kAvx2>::kRows * (kGroupColumns / TileOf<Isa::kAvx2>::kColumns);
 
   std::array<const char*, kMostLines + kMostTiles> list_;
   int64_t of_tile_ = 0;
@@ -349,15 +354,16 @@ class PartOfProduct {
   }
 
  private:
-  static constexpr int kRows = Shape<kIsa>::kRows;
-  static constexpr int64_t kColumns = Shape<kIsa>::kColumns;
+  static constexpr int kRows = TileOf<kIsa>::kRows;
+  static constexpr int64_t kColumns = TileOf<kIsa>::kColumns;
 
   int64_t end_column() const { return part_.column + part_.columns; }
   int64_t group_columns(int64_t j) const { return std::min(kGroupColumns, end_column() - j); }
   bool last_piece() const { return p_ + depth_ == call_.k; }
   float* c_at(int64_t i, int64_t j) const { return call_.c + (row_ + i) * call_.n + j; }
 
-  // The lines of a run of rows of a, and of a group of columns of b, of the piece that begins at p.
+  // The lines of a run of rows of a, and of a group of columns of b, of the piece that begins at p. What comes after
+  // the last piece is another block's, or nothing, and is not asked for: few products have several blocks.
   Lines RowsOfA(int64_t i, int64_t p) const {
     if (i >= rows_ || p >= call_.k) return {};
     return Lines(
@@ -372,23 +378,23 @@ class PartOfProduct {
   void MultiplyGroup(int64_t j) {
     const int64_t columns = group_columns(j);
     const bool first = j == part_.column, last = j + columns == end_column();
-    On<kIsa>([&]() SNUG_LAMBDA { PackPanels<Shape<kIsa>>(depth_, columns, call_.b.At(p_, j), panels_); });
+    RunOn<kIsa>([&]() SNUG_LAMBDA { PackPanels<TileOf<kIsa>>(depth_, columns, call_.b.At(p_, j), panels_); });
     Lines next_b = last ? GroupOfB(p_ + depth_, part_.column) : GroupOfB(p_, j + columns);
     Lines next_a;
     for (int64_t i = 0; i < rows_; i += kRunRows) {
       const int64_t rows = std::min(kRunRows, rows_ - i);
       if (first) {
-        On<kIsa>([&]()
-                     SNUG_LAMBDA { PackStrips<kRows>(rows, depth_, call_.a.At(row_ + i, p_), strips_ + i * depth_); });
+        RunOn<kIsa>(
+            [&]() SNUG_LAMBDA { PackStrips<kRows>(rows, depth_, call_.a.At(row_ + i, p_), strips_ + i * depth_); });
         next_a = RowsOfA(i + rows, p_);
-      } else if (last && i + rows == rows_) {
-        next_a = RowsOfA(0, p_ + depth_);
       }
-      asked_.Take(rows / kRows * (columns / kColumns), next_a, next_b, next_b.Share(rows, rows_ - i));
+      if (last && i + rows == rows_) next_a = RowsOfA(0, p_ + depth_);
+      asked_.List(rows / kRows * (columns / kColumns), next_a, next_b, next_b.Share(rows, rows_ - i));
       const float* const next_c = i + rows < rows_ ? c_at(i + rows, j) : c_at(0, last ? part_.column : j + columns);
       MultiplyRun(i, rows, j, columns, next_c);
       if (!last_piece() || SumsAreAll(call_, activation_)) continue;
-      On<kIsa>([&]() SNUG_LAMBDA { FinishBlock(call_, activation_, row_ + i, j, rows, columns, c_at(i, j), call_.n); });
+      RunOn<kIsa>(
+          [&]() SNUG_LAMBDA { FinishBlock(call_, activation_, row_ + i, j, rows, columns, c_at(i, j), call_.n); });
     }
   }
 
@@ -445,15 +451,12 @@ int64_t Floats(int64_t most_rows, int64_t k) {
 }
 
 void Multiply(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace) {
-  switch (CurrentIsa()) {
-    case Isa::kAvx512:
-      return PartOfProduct<Isa::kAvx512>(call, activation, part, workspace).Multiply();
-    case Isa::kAvx2:
-      return PartOfProduct<Isa::kAvx2>(call, activation, part, workspace).Multiply();
-    case Isa::kBaseline:
-      break;
-  }
   SNUG_CHECK(CurrentIsa() != Isa::kBaseline);
+  if (CurrentIsa() == Isa::kAvx512) {
+    PartOfProduct<Isa::kAvx512>(call, activation, part, workspace).Multiply();
+  } else {
+    PartOfProduct<Isa::kAvx2>(call, activation, part, workspace).Multiply();
+  }
 }
 
 }  // namespace snug::core::wide_blocks

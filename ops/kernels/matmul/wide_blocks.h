@@ -2,8 +2,8 @@
 // into panels, and multiplies some rows by all panels of a group at a time. Registers hold eight rows of three vectors
 // of c, or six rows of two. What comes next, of all three matrices, is asked for meanwhile, line by line.
 //
-// blocked.cc, which does all other products, asks for nothing and packs many panels at once: it is slower where
-// matrices come from memory, as those of a network do.
+// blocked.cc, which does all other products, asks for memory only just before it packs it, and packs many panels at
+// once: that is slower where matrices come from memory, as those of a network do.
 #pragma once
 
 #include <cstdint>

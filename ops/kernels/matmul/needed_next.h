@@ -32,7 +32,7 @@ NeededNext NeededRows(const T* data, int64_t rows, int64_t columns, int64_t matr
 class Later {
  public:
   // How many steps along k one Ask serves: as many as it takes a strip to read a line of the panel for each of its
-  // vectors. More frequent asking would repeat lines, and loads would wait behind it.
+  // vectors. More frequent asking would repeat lines more often, and loads would wait behind it.
   template <Isa kIsa>
   static constexpr int64_t kSteps = kIsa == Isa::kAvx512 ? 1
                                     : kIsa == Isa::kAvx2 ? 2
@@ -42,7 +42,7 @@ class Later {
   SNUG_INLINE Later(const char* data, int64_t at_once)
       : data_(data), at_once_(at_once), second_(at_once > kLine ? kLine : 0) {}
 
-  // Asks for the first two lines of what is asked for now.
+  // Asks for the first two lines of its next bytes; where these are no more than a line, twice for that one.
   SNUG_INLINE void Ask() {
     __builtin_prefetch(data_, 0, 2);
     __builtin_prefetch(data_ + second_, 0, 2);

@@ -363,7 +363,7 @@ class PartOfProduct {
   float* c_at(int64_t i, int64_t j) const { return call_.c + (row_ + i) * call_.n + j; }
 
   // The lines of a run of rows of a, and of a group of columns of b, of the piece that begins at p. What comes after
-  // the last piece is another block's, or nothing, and is not asked for: few products have several blocks.
+  // the last piece is another block's, or nothing, and is not asked for.
   Lines RowsOfA(int64_t i, int64_t p) const {
     if (i >= rows_ || p >= call_.k) return {};
     return Lines(

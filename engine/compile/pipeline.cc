@@ -41,7 +41,7 @@ bool SplitProducts(const Compiled& compiled) {
 }
 
 // Those of the options that may give other last bits, but for precisions, threads and tunings, which everyone asks for
-// by themselves. What was in vain changes nothing.
+// by themselves, with what a tuning chooses. What was in vain changes nothing.
 std::vector<std::string> OptionsOfRounding(const CompileOptions& options, const std::vector<std::string>& in_vain) {
   const std::pair<bool, const char*> switches[] = {{options.plain_kernels, "plain-kernels"},
                                                    {options.fast, "fast"},
@@ -54,9 +54,11 @@ std::vector<std::string> OptionsOfRounding(const CompileOptions& options, const 
   for (const auto& [on, name] : switches) {
     if (on && !absl::c_linear_search(in_vain, name)) given.emplace_back(name);
   }
-  if (!options.disabled_passes.empty()) {
-    given.push_back(absl::StrCat("disable-passes=", absl::StrJoin(options.disabled_passes, ",")));
+  std::vector<std::string> disabled;
+  for (const std::string& pass : options.disabled_passes) {
+    if (options.tuning == nullptr || !options.tuning->disabled_passes.contains(pass)) disabled.push_back(pass);
   }
+  if (!disabled.empty()) given.push_back(absl::StrCat("disable-passes=", absl::StrJoin(disabled, ",")));
   return given;
 }
 

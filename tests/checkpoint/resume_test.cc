@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 
+#include "engine/compile/kernels/tuning.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/store.h"
 #include "tests/checkpoint/temporary_folder.h"
@@ -218,6 +220,12 @@ TEST_F(ResumeTest, OptionsThatRoundOtherwiseAreAmongTheConditions) {
   EXPECT_EQ(rounding_of({.batch = 4, .half_byte_indices = true}), "none") << "they have the same bits";
   EXPECT_EQ(rounding_of({.batch = 4, .update_as_made = true}), "update-as-made");
   EXPECT_EQ(rounding_of({.batch = 4, .gradients_from_outputs = true}), "none") << "there is nothing to do for it";
+  // What a tuning chooses is said by the tuning.
+  const auto tuning = std::make_shared<Tuning>();
+  tuning->disabled_passes = {"fuse_elementwise"};
+  EXPECT_EQ(
+      rounding_of({.batch = 4, .disabled_passes = {"fuse_elementwise", "common_subexpressions"}, .tuning = tuning}),
+      "disable-passes=common_subexpressions");
 }
 
 TEST_F(ResumeTest, WhatAnOlderCheckpointDoesNotSayIsNotCompared) {

@@ -33,9 +33,23 @@ class KeepDerivedTest(SnugTest):
             name = flag.split("=")[0]
             self.assertIn(f"{name} is for the forward pass alone: expected --forward", self.error("bench", LENET, flag))
             self.assertIn("expected a forward-only program", self.error("compile", LENET, "--train", flag))
+            self.assertIn("expected a forward-only program", self.error("step", LENET, flag))
         self.assertIn('did you mean "fc1"?', self.error("bench", LENET, "--forward", "--only=fc4"))
 
     def test_only_leaves_the_rest_out(self):
         folder = self.folder / "dump"
         self.run_snug("compile", LENET, "--only=fc3", f"--dump={folder}")
         self.assertNotIn("softmax_cross_entropy", (folder / "70_kernels.txt").read_text())
+
+    def test_forward_passes_are_profiled_by_node(self):
+        forward = ("step", LENET, "--forward", "--steps=2", "--threads=1")
+        whole = json.loads(self.run_snug(*forward, "--profile", "--json").stdout)
+        self.assertEqual(len(whole["losses"]), 2)
+        only = json.loads(self.run_snug(*forward, "--profile", "--json", "--only=fc3", "--keep-derived").stdout)
+        self.assertNotIn("losses", only)
+        self.assertEqual(only["planned_bytes"], only["measured_bytes"])
+        ops = {node["op"] for node in only["profile"]["nodes"]}
+        self.assertIn("conv", ops)
+        self.assertFalse({"conv_weight_grad", "softmax_cross_entropy", "momentum_update"} & ops)
+        self.assertNotIn("loss", self.run_snug(*forward, "--only=fc3").stdout)
+        self.assertIn("--gradient-norm: is for training", self.error(*forward, "--gradient-norm"))

@@ -1,4 +1,4 @@
-// `snug step NET` runs training steps on seeded random data.
+// `snug step NET` runs steps on seeded random data, in training or forward only.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -26,11 +26,13 @@ namespace {
 
 struct StepFlags {
   int64_t steps = 10, seed = 0;
-  bool json = false, gradient_norm = false, poison = false;
+  bool forward = false, json = false, gradient_norm = false, poison = false;
   RunFlags run;
   ObserverFlags observer;
   CompileFlags compile;
   MemoryFlags memory;
+
+  bool has_loss() const { return compile.only.empty(); }
 };
 
 struct Measured {
@@ -70,8 +72,10 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
     grown += HeapBytes() - heap;
     measured.heap_growth = std::max(measured.heap_growth, grown);
     measured.seconds.push_back(static_cast<double>(at.fetch - at.run) * 1e-9);
-    SNUG_ASSIGN_OR_RETURN(const double loss, Loss(session, network));
-    measured.losses.push_back(loss);
+    if (flags.has_loss()) {
+      SNUG_ASSIGN_OR_RETURN(const double loss, Loss(session, network));
+      measured.losses.push_back(loss);
+    }
     if (flags.gradient_norm) {
       SNUG_ASSIGN_OR_RETURN(const double norm, session.FetchScalar("gradient_norm"));
       measured.norms.push_back(norm);
@@ -79,7 +83,9 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
     at.end = MonotonicNanoseconds();
     observer.AddStep(at);
     if (!flags.json) {
-      std::printf("step %3d  loss %-12.6g %10.3f ms\n", static_cast<int>(i), loss, measured.seconds.back() * 1e3);
+      absl::PrintF("step %3d  ", i);
+      if (flags.has_loss()) absl::PrintF("loss %-12.6g ", measured.losses.back());
+      absl::PrintF("%10.3f ms\n", measured.seconds.back() * 1e3);
       std::fflush(stdout);
     }
   }
@@ -105,7 +111,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
     for (const double value : values) json.Number(value);
     json.End();
   };
-  list("losses", measured.losses);
+  if (flags.has_loss()) list("losses", measured.losses);
   if (flags.gradient_norm) list("gradient_norms", measured.norms);
   list("seconds", measured.seconds);
   const GraphSummary& summary = session.compiled().summary;
@@ -133,9 +139,14 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
 
 absl::StatusOr<int> RunStep(const Arguments& arguments) {
   StepFlags f;
-  Flags flags("snug step NET [flags]",
-              "Trains some steps on seeded random data (one batch, used again) and prints the loss and time of each.");
+  Flags flags(
+      "snug step NET [flags]",
+      "Trains some steps on seeded random data (one batch, used again) and prints the loss and time of each; with\n"
+      "--forward they are forward passes.");
   flags.Add("steps", &f.steps, "how many; default 10", 1);
+  flags.Add("forward", &f.forward, "the forward pass alone; default: training steps");
+  f.compile.AddKeepDerivedTo(flags);
+  f.compile.AddOnlyTo(flags);
   flags.Add("seed", &f.seed, "of parameters, data and dropout; default 0");
   f.compile.AddTo(flags);
   f.memory.AddTo(flags);
@@ -148,10 +159,14 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   OptimizerFlags optimizer;
   optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  if (f.forward && f.gradient_norm) {
+    return absl::InvalidArgumentError("--gradient-norm: is for training, expected no --forward beside it");
+  }
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, f.compile.Options(f.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options({&loaded}));
   SNUG_RETURN_IF_ERROR(optimizer.SetIn(loaded, &options));
+  options.training = !f.forward;
   options.gradient_norm = f.gradient_norm;
   const bool dynamic_memory = options.memory.strategy == kDynamicMemory;
   SNUG_ASSIGN_OR_RETURN(SessionOptions session_options, f.run.Options(f.compile.threads > 0, &options));

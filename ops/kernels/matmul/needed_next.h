@@ -31,24 +31,37 @@ NeededNext NeededRows(const T* data, int64_t rows, int64_t columns, int64_t matr
 // What a strip asks for: so many bytes at a time.
 class Later {
  public:
-  // How many steps along k one Ask serves: as many as it takes a strip to read a line of the panel for each of its
-  // vectors. More frequent asking would repeat lines more often, and loads would wait behind it.
+  static constexpr int64_t kLine = 64;  // bytes of a cache
+
+  // A strip asks before every so many steps along k, which are unrolled, for as many times its bytes as it reads lines
+  // of the panel meanwhile for each of its vectors: asking more often would repeat lines more often, and loads would
+  // wait behind it.
+  static constexpr int64_t kSteps = 4;
   template <Isa kIsa>
-  static constexpr int64_t kSteps = kIsa == Isa::kAvx512 ? 1
+  static constexpr int64_t kTimes = kIsa == Isa::kAvx512 ? 4
                                     : kIsa == Isa::kAvx2 ? 2
-                                                         : 4;
+                                                         : 1;
+
+  // How many times a strip asks in all.
+  template <Isa kIsa>
+  static constexpr int64_t TimesOf(int64_t depth) {
+    return depth / kSteps * kTimes<kIsa>;
+  }
 
   Later() = default;
-  SNUG_INLINE Later(const char* data, int64_t at_once)
-      : data_(data), at_once_(at_once), second_(at_once > kLine ? kLine : 0) {}
+  SNUG_INLINE Later(const char* data, int64_t at_once) : data_(data), at_once_(at_once) {}
 
-  // Asks for the first two lines of its next bytes; where these are no more than a line, twice for that one.
+  // Asks for the first line, and the second if there is one, of its next bytes, kTimes times.
+  template <Isa kIsa>
   SNUG_INLINE void Ask() {
-    __builtin_prefetch(data_, 0, 2);
-    __builtin_prefetch(data_ + second_, 0, 2);
-    data_ += at_once_;
+    const char* second = data_ + kLine;
+#pragma GCC unroll 4
+    for (int64_t time = 0; time < kTimes<kIsa>; ++time, data_ += at_once_) __builtin_prefetch(data_, 0, 2);
+    if (at_once_ <= kLine) return;
+#pragma GCC unroll 4
+    for (int64_t time = 0; time < kTimes<kIsa>; ++time, second += at_once_) __builtin_prefetch(second, 0, 2);
   }
-  // Asks at once for what Ask leaves out when it is called so many times: few times leave much to each.
+  // Asks at once for what Ask leaves out when it asks so many times: few times leave much to each.
   SNUG_INLINE void AskForRest(int64_t times) const {
     for (int64_t from = 2 * kLine; from < at_once_; from += kLine) {
       for (int64_t time = 0; time < times; ++time) __builtin_prefetch(data_ + time * at_once_ + from, 0, 2);
@@ -56,10 +69,8 @@ class Later {
   }
 
  private:
-  static constexpr int64_t kLine = 64;  // of a cache
-
   const char* data_ = nullptr;
-  int64_t at_once_ = 0, second_ = 0;
+  int64_t at_once_ = 0;
 };
 
 // Goes through what is needed next, a share of it with each of the strips that are multiplied meanwhile.

@@ -191,10 +191,10 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const RowsOfA& a, const E
     }
   };
   int64_t p = 0;
-  for (; p + Later::kSteps<kIsa> <= piece.depth; p += Later::kSteps<kIsa>) {
-    later.Ask();
+  for (; p + Later::kSteps <= piece.depth; p += Later::kSteps) {
+    later.Ask<kIsa>();
 #pragma GCC unroll 4
-    for (int64_t l = 0; l < Later::kSteps<kIsa>; ++l) step(p + l);
+    for (int64_t l = 0; l < Later::kSteps; ++l) step(p + l);
   }
   for (; p < piece.depth; ++p) step(p);
 #pragma GCC unroll 2
@@ -276,10 +276,10 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const int64_t i = at.rows * strip / strips;
       const int64_t rows = at.rows * (strip + 1) / strips - i;
       const auto* const of_panel = reinterpret_cast<const char*>(panel);
-      const Later later = strip < kStripsForPanel<kIsa>
-                              ? Later{of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)),
-                                      Later::kSteps<kIsa> * Tile::kVectorBytes}
-                              : next.Take(depth / Later::kSteps<kIsa>, of_panel);
+      const Later later =
+          strip < kStripsForPanel<kIsa>
+              ? Later(of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)), Later::kLine)
+              : next.Take(Later::TimesOf<kIsa>(depth), of_panel);
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {

@@ -224,7 +224,7 @@ TEST_F(ResumeTest, OptionsThatRoundOtherwiseAreAmongTheConditions) {
   const auto tuning = std::make_shared<Tuning>();
   tuning->disabled_passes = {"fuse_elementwise"};
   EXPECT_EQ(
-      rounding_of({.batch = 4, .disabled_passes = {"fuse_elementwise", "common_subexpressions"}, .tuning = tuning}),
+      rounding_of({.batch = 4, .tuning = tuning, .disabled_passes = {"fuse_elementwise", "common_subexpressions"}}),
       "disable-passes=common_subexpressions");
 }
 

@@ -5,7 +5,7 @@
 //
 // Each product is done over and over on the same matrices, which are in the caches then as far as they fit. A network
 // does not come back to its matrices before the next step: with --apart each call has others, of so many MB in all,
-// which come from memory where no cache has that many.
+// which come from memory where no cache has that many; there are two at least.
 //
 // "packed" is ours, too, by weights that were packed before the clock started, as those of a loop are; it has no
 // gradient of weights. libraries.h says which libraries are known. Environment variables of the libraries themselves
@@ -132,9 +132,10 @@ class Sets {
  public:
   Sets(const Product& product, int64_t bytes_in_all)
       : a_(product.m * product.k), b_(product.n * product.k), c_(product.m * product.n) {
+    const int64_t least = bytes_in_all > 0 ? 2 : 1;
     constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
     const int64_t floats = WholeLines(a_) + WholeLines(b_) + WholeLines(c_);
-    const int64_t sets = std::max<int64_t>(1, bytes_in_all / (floats * kBytes));
+    const int64_t sets = std::max(least, bytes_in_all / (floats * kBytes));
     memory_ = Reserve(sets * floats * kBytes);
     for (int64_t set = 0; set < sets; ++set) {
       float* const a = reinterpret_cast<float*>(memory_->data()) + set * floats;
@@ -209,8 +210,8 @@ std::vector<double> Measure(const std::vector<std::vector<Call>>& contenders, do
       const std::vector<Call>& calls = contenders[i];
       if (calls.empty()) continue;
       const Call& call = calls[turn++ % calls.size()];
-      if (calls.size() == 1)
-        spent += Seconds(call);  // its own data and code are in the caches then, as far as they fit
+      // Its own data and code are in the caches then, as far as they fit.
+      if (calls.size() == 1) spent += Seconds(call);
       times[i].push_back(Seconds(call));
       spent += times[i].back();
     }
@@ -269,11 +270,13 @@ Flags ParseFlags(int argc, char** argv) {
     if (absl::ConsumePrefix(&argument, "--threads=")) {
       if (!absl::SimpleAtoi(argument, &flags.threads) || flags.threads < 1) Fail("--threads wants a positive number");
     } else if (absl::ConsumePrefix(&argument, "--seconds=")) {
-      if (!absl::SimpleAtod(argument, &flags.seconds) || flags.seconds <= 0) Fail("--seconds wants a positive number");
+      if (!absl::SimpleAtod(argument, &flags.seconds) || !(flags.seconds > 0 && flags.seconds < 3600)) {
+        Fail("--seconds wants a positive number below 3600");
+      }
     } else if (absl::ConsumePrefix(&argument, "--apart=")) {
       int64_t megabytes = 0;
-      if (!absl::SimpleAtoi(argument, &megabytes) || megabytes < 1 || megabytes > 1 << 20) {
-        Fail("--apart wants a positive number of MB");
+      if (!absl::SimpleAtoi(argument, &megabytes) || megabytes < 1 || megabytes > 100000) {
+        Fail(absl::StrCat("--apart wants 1 to 100000 MB, found ", argument));
       }
       flags.apart_bytes = megabytes * 1000000;
     } else if (absl::ConsumePrefix(&argument, "--only=")) {

@@ -1,4 +1,5 @@
 // `snug step NET` runs steps on seeded random data, in training or forward only.
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -31,8 +32,6 @@ struct StepFlags {
   ObserverFlags observer;
   CompileFlags compile;
   MemoryFlags memory;
-
-  bool has_loss() const { return compile.only.empty(); }
 };
 
 struct Measured {
@@ -41,10 +40,17 @@ struct Measured {
 };
 
 // Tells whether only libraries may take heap while steps run. Engines that follow a plan take none, unless they record
-// what runs.
+// what runs; the first step keeps what was fed while it makes what is derived.
 bool OnlyLibrariesTakeHeap(const Session& session, const SessionOptions& options) {
-  return !session.compiled().executable.memory.dynamic.has_value() && session.engine() != ExecutorKind::kDynamic &&
-         !options.check_access && options.watchdog.seconds == 0;
+  return session.compiled().derivation == nullptr && !session.compiled().executable.memory.dynamic.has_value() &&
+         session.engine() != ExecutorKind::kDynamic && !options.check_access && options.watchdog.seconds == 0;
+}
+
+// Tells whether steps compute all objectives, and there are any.
+bool HasLoss(const proto::Network& network, const CompileFlags& flags) {
+  return !network.objective().empty() && absl::c_all_of(network.objective(), [&](const std::string& objective) {
+    return flags.only.empty() || absl::c_linear_search(flags.only, objective);
+  });
 }
 
 // Returns the sum of the objectives, which training minimises.
@@ -60,6 +66,7 @@ absl::StatusOr<double> Loss(Session& session, const proto::Network& network) {
 absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network, const StepFlags& flags,
                                  StepObserver& observer) {
   Measured measured;
+  const bool has_loss = HasLoss(network, flags.compile);
   SavedInputs inputs(session);
   int64_t grown = 0;
   for (int64_t i = 0; i < flags.steps; ++i) {
@@ -72,7 +79,7 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
     grown += HeapBytes() - heap;
     measured.heap_growth = std::max(measured.heap_growth, grown);
     measured.seconds.push_back(static_cast<double>(at.fetch - at.run) * 1e-9);
-    if (flags.has_loss()) {
+    if (has_loss) {
       SNUG_ASSIGN_OR_RETURN(const double loss, Loss(session, network));
       measured.losses.push_back(loss);
     }
@@ -84,7 +91,7 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
     observer.AddStep(at);
     if (!flags.json) {
       absl::PrintF("step %3d  ", i);
-      if (flags.has_loss()) absl::PrintF("loss %-12.6g ", measured.losses.back());
+      if (has_loss) absl::PrintF("loss %-12.6g ", measured.losses.back());
       absl::PrintF("%10.3f ms\n", measured.seconds.back() * 1e3);
       std::fflush(stdout);
     }
@@ -111,13 +118,13 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
     for (const double value : values) json.Number(value);
     json.End();
   };
-  if (flags.has_loss()) list("losses", measured.losses);
+  if (HasLoss(network, flags.compile)) list("losses", measured.losses);
   if (flags.gradient_norm) list("gradient_norms", measured.norms);
   list("seconds", measured.seconds);
   const GraphSummary& summary = session.compiled().summary;
   json.Key("parameters").Number(summary.parameters).Key("activation_bytes").Number(summary.activation_bytes);
   const MemoryPlan& plan = session.compiled().executable.memory;
-  json.Key("memory").String(plan.strategy).Key("planned_bytes").Number(plan.total_bytes());
+  json.Key("memory").String(plan.strategy).Key("planned_bytes").Number(session.compiled().planned_bytes());
   json.Key("measured_bytes").Number(session.state_bytes() + session.step_bytes());
   json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
   if (OnlyLibrariesTakeHeap(session, options)) json.Key("library_bytes").Number(measured.heap_growth);
@@ -144,7 +151,8 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
       "Trains some steps on seeded random data (one batch, used again) and prints the loss and time of each; with\n"
       "--forward they are forward passes.");
   flags.Add("steps", &f.steps, "how many; default 10", 1);
-  flags.Add("forward", &f.forward, "the forward pass alone; default: training steps");
+  flags.Add("forward", &f.forward,
+            "the forward pass alone, for which flags of training do nothing; default: training steps");
   f.compile.AddKeepDerivedTo(flags);
   f.compile.AddOnlyTo(flags);
   flags.Add("seed", &f.seed, "of parameters, data and dropout; default 0");
@@ -159,6 +167,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   OptimizerFlags optimizer;
   optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_RETURN_IF_ERROR(f.compile.CheckForwardOnly(f.forward));
   if (f.forward && f.gradient_norm) {
     return absl::InvalidArgumentError("--gradient-norm: is for training, expected no --forward beside it");
   }
@@ -191,7 +200,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
     const GraphSummary& summary = session->compiled().summary;
     absl::PrintF("parameters %d, activations %d bytes\n", summary.parameters, summary.activation_bytes);
     absl::PrintF("memory by %s: %s %d bytes, measured %d bytes (state arena %d, %s %d)\n", plan.strategy,
-                 dynamic_memory ? "predicted" : "planned", plan.total_bytes(),
+                 dynamic_memory ? "predicted" : "planned", session->compiled().planned_bytes(),
                  session->state_bytes() + session->step_bytes(), session->state_bytes(),
                  dynamic_memory ? "reserved for the step" : "step arena", session->step_bytes());
     if (OnlyLibrariesTakeHeap(*session, session_options)) {

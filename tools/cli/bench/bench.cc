@@ -319,10 +319,7 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
     PrintKernels(loaded.network.name(), f.op, f.json, rows);
     return 0;
   }
-  if ((f.compile.keep_derived || !f.compile.only.empty()) && !f.forward) {
-    return absl::InvalidArgumentError(absl::StrCat("--", f.compile.keep_derived ? "keep-derived" : "only",
-                                                   " is for the forward pass alone: expected --forward beside it"));
-  }
+  SNUG_RETURN_IF_ERROR(f.compile.CheckForwardOnly(f.forward));
   const std::vector<Variant> variants = VariantsOf(arguments, f.vary);
   std::vector<BenchRow> rows;
   for (const bool training : {false, true}) {

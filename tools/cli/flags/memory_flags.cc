@@ -118,6 +118,12 @@ void CompileFlags::AddOnlyTo(Flags& flags) {
   flags.Add("only", &only, "forward only: what is computed, by name, and nothing else; default: all outputs");
 }
 
+absl::Status CompileFlags::CheckForwardOnly(bool forward) const {
+  if (forward || (!keep_derived && only.empty())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", keep_derived ? "keep-derived" : "only",
+                                                 " is for the forward pass alone: expected --forward beside it"));
+}
+
 absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
   std::string without_fusion;
   absl::StatusOr<CompileOptions> options =

@@ -19,6 +19,8 @@ struct CompileFlags : CompileSettings {
   // These are for commands that compile forward-only programs.
   void AddKeepDerivedTo(Flags& flags);
   void AddOnlyTo(Flags& flags);
+  // For commands that train unless --forward is given.
+  absl::Status CheckForwardOnly(bool forward) const;
   // When several streams run ops side by side, they share the processors by default.
   absl::StatusOr<CompileOptions> Options(int64_t streams = 1) const;
 };

@@ -81,8 +81,8 @@ class AskingForNext {
     for (const NeededNext& part : next) left_ += part.bytes * part.rows;
   }
 
-  // Returns the share of a strip that asks so many times, which ends where a row does; where nothing is left, something
-  // that is in the cache.
+  // Returns the share of a strip that asks so many times, which ends where a row does; where nothing is left, or it
+  // never asks, something that is in the cache.
   SNUG_INLINE Later Take(int64_t times, const void* in_cache) {
     const int64_t strips = std::max<int64_t>(1, strips_--);
     while (part_ != end_ && (part_->bytes == 0 || row_ == part_->rows)) {
@@ -98,7 +98,11 @@ class AskingForNext {
       taken_ = 0;
       ++row_;
     }
-    const Later later(data, Parts(bytes, std::max<int64_t>(1, times)));
+    if (times == 0) {  // so short a strip asks now
+      for (int64_t from = 0; from < bytes; from += Later::kLine) __builtin_prefetch(data + from, 0, 2);
+      return {static_cast<const char*>(in_cache), 0};
+    }
+    const Later later(data, Parts(bytes, times));
     later.AskForRest(times);
     return later;
   }

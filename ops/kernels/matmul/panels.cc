@@ -242,7 +242,8 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
-// The first strips of a panel ask for the next one, each for an equal part of it: as many as it has vectors.
+// The first strips of a panel, as many as it has vectors, ask for the next one, each for an equal part of it, but for
+// rows that are left over of Later::kSteps.
 template <Isa kIsa>
 constexpr int64_t kStripsForPanel = GemmTile<kIsa, float>::kColumns / GemmTile<kIsa, float>::kLanes;
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/bfloat16.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core {
@@ -25,11 +26,12 @@ TEST(WideBlocks, APartTakesNoMoreThanTheLargestOneNeeds) {
   GemmCall<float> call{.m = kM, .n = kN, .k = kK, .a = {a.data(), kK, 1}, .b = {b.data(), kN, 1}, .c = whole.data()};
   Gemm<float>(1, call);
   call.c = parts.data();
-  const auto needed = static_cast<size_t>(wide_blocks::Floats(kMost, kK));
+  const auto needed = static_cast<size_t>(wide_blocks::Floats({kMost, kN}, kK, /*sums_apart=*/false));
   for (const auto& [row, rows] : {std::pair<int64_t, int64_t>(0, 528), {528, 552}}) {
     std::vector<float> workspace(2 * needed, -1.0F);
     wide_blocks::Multiply(call, Activation::kIdentity,
-                          {.row = row, .rows = rows, .column = 0, .columns = kN, .most_rows = kMost}, workspace.data());
+                          {.row = row, .rows = rows, .column = 0, .columns = kN, .most = {kMost, kN}},
+                          workspace.data());
     for (size_t i = needed; i < workspace.size(); ++i) {
       ASSERT_EQ(workspace[i], -1.0F) << rows << " rows write float " << i << " of " << needed;
     }
@@ -41,7 +43,7 @@ TEST(WideBlocks, APartTakesNoMoreThanTheLargestOneNeeds) {
 TEST(WideBlocks, APartOfAnyMatricesIsWrittenAndNothingBesideIt) {
   if (CurrentIsa() == Isa::kBaseline) GTEST_SKIP() << "SKIPPED: this processor has no AVX2, or SNUG_ISA hides it";
   constexpr int64_t kM = 130, kN = 700, kK = 450;
-  const wide_blocks::Part part = {.row = 13, .rows = 101, .column = 33, .columns = 411, .most_rows = 101};
+  const wide_blocks::Part part = {.row = 13, .rows = 101, .column = 33, .columns = 411, .most = {101, 411}};
   ASSERT_TRUE(wide_blocks::AreFor(kM, kN, kK));
   std::vector<float> a(kM * (2 * kK + 3)), b(kN * (3 * kK + 1)), bias(kN), whole(kM * kN), parts(kM * kN, -7);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 7 % 31) / 31 - 0.5F;
@@ -56,7 +58,7 @@ TEST(WideBlocks, APartOfAnyMatricesIsWrittenAndNothingBesideIt) {
                        .bias = bias.data()};
   Gemm<float>(1, call);
   call.c = parts.data();
-  std::vector<float> workspace(static_cast<size_t>(wide_blocks::Floats(part.most_rows, kK)), NAN);
+  std::vector<float> workspace(static_cast<size_t>(wide_blocks::Floats(part.most, kK, /*sums_apart=*/false)), NAN);
   wide_blocks::Multiply(call, Activation::kRelu, part, workspace.data());
   for (int64_t i = 0; i < kM; ++i) {
     for (int64_t j = 0; j < kN; ++j) {
@@ -64,6 +66,35 @@ TEST(WideBlocks, APartOfAnyMatricesIsWrittenAndNothingBesideIt) {
           i >= part.row && i < part.row + part.rows && j >= part.column && j < part.column + part.columns;
       const auto at = static_cast<size_t>(i * kN + j);
       ASSERT_EQ(parts[at], within ? std::max(0.0F, whole[at]) : -7) << i << ", " << j;
+    }
+  }
+}
+
+// Sums of a result in bfloat16 are kept apart, of some rows and columns at a time: more of both than there are in a
+// block, and a last block of few columns.
+TEST(WideBlocks, SumsKeptApartAreRoundedOnce) {
+  if (CurrentIsa() == Isa::kBaseline) GTEST_SKIP() << "SKIPPED: this processor has no AVX2, or SNUG_ISA hides it";
+  constexpr int64_t kM = 400, kN = 1211, kK = 300;
+  ASSERT_TRUE(wide_blocks::AreFor(kM, kN, kK));
+  std::vector<BFloat16> a(kM * kK), b(kK * kN), c(kM * kN, BFloat16(-7.0F));
+  for (size_t i = 0; i < a.size(); ++i) a[i] = BFloat16(static_cast<float>(i * 7 % 31) / 31 - 0.5F);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = BFloat16(static_cast<float>(i * 5 % 37) / 37 - 0.5F);
+  const std::vector<float> wide_a(a.begin(), a.end()), wide_b(b.begin(), b.end());
+  std::vector<float> sums(kM * kN);
+  Gemm<float>(1,
+              {.m = kM, .n = kN, .k = kK, .a = {wide_a.data(), 1, kM}, .b = {wide_b.data(), kN, 1}, .c = sums.data()});
+  const wide_blocks::Part part = {.row = 24, .rows = 376, .column = 16, .columns = 1195, .most = {376, 1195}};
+  const auto needed = static_cast<size_t>(wide_blocks::Floats(part.most, kK, /*sums_apart=*/true));
+  std::vector<float> workspace(needed + 100, -1.0F);
+  wide_blocks::Multiply<BFloat16, BFloat16, BFloat16>(
+      {.m = kM, .n = kN, .k = kK, .a = {a.data(), 1, kM}, .b = {b.data(), kN, 1}, .c = c.data()}, Activation::kIdentity,
+      part, workspace.data());
+  for (size_t i = needed; i < workspace.size(); ++i) ASSERT_EQ(workspace[i], -1.0F) << i - needed;
+  for (int64_t i = 0; i < kM; ++i) {
+    for (int64_t j = 0; j < kN; ++j) {
+      const auto at = static_cast<size_t>(i * kN + j);
+      const bool within = i >= part.row && j >= part.column;
+      ASSERT_EQ(c[at].bits, BFloat16(within ? sums[at] : -7.0F).bits) << i << ", " << j;
     }
   }
 }

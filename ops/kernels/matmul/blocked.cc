@@ -250,8 +250,9 @@ SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<A, B, C>& ca
 // What a thread needs for its part, in either way.
 template <class C>
 int64_t FloatsOfPart(const Grid& grid, const Cut& cut, int64_t m, int64_t n, int64_t k) {
-  if (!std::is_same_v<C, float> || !wide_blocks::AreFor(m, n, k)) return cut.floats();
-  return std::max(cut.floats(), wide_blocks::Floats(grid.part_rows(), k));
+  if (!wide_blocks::AreFor(m, n, k)) return cut.floats();
+  return std::max(cut.floats(),
+                  wide_blocks::Floats({grid.part_rows(), grid.part_columns()}, k, !std::is_same_v<C, float>));
 }
 
 }  // namespace
@@ -272,17 +273,15 @@ void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activati
     for (int64_t part = begin; part < end; ++part) {
       const Run rows = grid.RowsOf(part), columns = grid.ColumnsOf(part);
       float* const own = static_cast<float*>(workspace) + part * of_part;
-      if constexpr (std::is_same_v<GemmCall<A, B, C>, GemmCall<float>>) {
-        if (CurrentIsa() != Isa::kBaseline && wide_blocks::AreFor(call.m, call.n, call.k)) {
-          wide_blocks::Multiply(call, activation,
-                                {.row = rows.begin,
-                                 .rows = rows.end - rows.begin,
-                                 .column = columns.begin,
-                                 .columns = columns.end - columns.begin,
-                                 .most_rows = grid.part_rows()},
-                                own);
-          continue;
-        }
+      if (CurrentIsa() != Isa::kBaseline && wide_blocks::AreFor(call.m, call.n, call.k)) {
+        wide_blocks::Multiply(call, activation,
+                              {.row = rows.begin,
+                               .rows = rows.end - rows.begin,
+                               .column = columns.begin,
+                               .columns = columns.end - columns.begin,
+                               .most = {grid.part_rows(), grid.part_columns()}},
+                              own);
+        continue;
       }
       WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyPart(isa, call, activation, cut, rows, columns, own); });
     }

@@ -2,7 +2,7 @@
 // High-Performance Matrix Multiplication"), in a planned workspace, and multiplied in register tiles (gemm_tile.h).
 // Packing takes any strides and turns bfloat16 into float on the way, so transposed and bfloat16 operands cost no
 // copies. Rows of an a in float32 are read where they are, but where they are a multiple of 4096 bytes apart. Except
-// on the baseline, large products in float32 go another way (wide_blocks.h).
+// on the baseline, large products go another way (wide_blocks.h).
 //
 // Each thread takes a rectangle of c and packs what it needs for it by itself: part of that is packed several times,
 // but no thread waits for another one or reads what another core has just written, which costs more, above all between

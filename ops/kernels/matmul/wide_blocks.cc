@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
+#include "engine/base/dtype.h"
 #include "engine/base/status.h"
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/finish.h"
 #include "ops/kernels/matmul/parts.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core::wide_blocks {
@@ -28,6 +31,9 @@ struct TileOf {
 // b, while the block's other strips (528 KB) go by once for each group.
 constexpr int64_t kBlockRows = 528;
 constexpr int64_t kPieceDepth = 256;  // of k: a panel of b is 16 or 48 KB then
+// Where c is bfloat16 its sums are kept apart, of a block of so many rows at most, and as many columns as make so many
+// floats.
+constexpr int64_t kBlockRowsOfSums = 288, kMostSums = kBlockRowsOfSums * 576;
 // Panels are packed and multiplied in groups of so many columns, by runs of so many rows. Each row of a, b and c is in
 // a page of its own, as a rule, and a processor remembers the addresses of a few thousand pages at most. A group looks
 // up each page once; single panels would look it up once each.
@@ -50,8 +56,9 @@ struct Rectangle {
   int64_t rows = 0, stride = 0, bytes = 0;  // strides and bytes of rows; rows may be 0
 };
 
-Rectangle RectangleOf(const StridedMatrix<float>& matrix, int64_t rows, int64_t columns) {
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+template <class T>
+Rectangle RectangleOf(const StridedMatrix<T>& matrix, int64_t rows, int64_t columns) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
   if (rows <= 0 || columns <= 0) return {};
   if (matrix.col == 1) return {matrix.data, rows, matrix.row * kBytes, columns * kBytes};
   if (matrix.row == 1) return {matrix.data, columns, matrix.col * kBytes, rows * kBytes};
@@ -95,16 +102,37 @@ class Lines {
 
 // ---- packing ----
 
+typedef float HalfALine __attribute__((vector_size(kLine / 2)));  // NOLINT: `using` takes no vector_size
+
+template <int64_t kCount, class Vector, class T>
+SNUG_INLINE void CopyAsFloats(const T* from, float* to) {
+  constexpr int64_t kLanes = sizeof(Vector) / sizeof(float);
+  int64_t l = 0;
+#pragma GCC unroll 4
+  for (; l + kLanes <= kCount; l += kLanes) {
+    Vector vector;
+    LoadFloats(from + l, vector);
+    StoreFloats(vector, to + l);
+  }
+  for (; l < kCount; ++l) to[l] = static_cast<float>(from[l]);
+}
+
 // Packs a [rows, depth] into strips [depth][kRows]. Missing rows of the last one are never read.
-template <int kRows>
-SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, const StridedMatrix<float>& a, float* strips) {
+template <int kRows, class T>
+SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, const StridedMatrix<T>& a, float* strips) {
   const int64_t whole = rows / kRows;
   int64_t i = 0;
   if (a.row == 1) {
     // A line of memory has numbers of several strips: all of them are taken before the next one is read.
     for (int64_t p = 0; p < depth; ++p) {
       for (int64_t s = 0; s < whole; ++s) {
-        std::memcpy(strips + (s * depth + p) * kRows, a.data + p * a.col + s * kRows, kRows * sizeof(float));
+        const T* const from = a.data + p * a.col + s * kRows;
+        float* const to = strips + (s * depth + p) * kRows;
+        if constexpr (std::is_same_v<T, float>) {
+          std::memcpy(to, from, kRows * sizeof(float));
+        } else {
+          CopyAsFloats<kRows, HalfALine>(from, to);
+        }
       }
     }
     i = whole * kRows;
@@ -115,26 +143,26 @@ SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, const StridedMatrix<flo
   }
   for (; i < rows; ++i) {
     float* const to = strips + i / kRows * kRows * depth + i % kRows;
-    for (int64_t p = 0; p < depth; ++p) to[p * kRows] = a.data[i * a.row + p * a.col];
+    for (int64_t p = 0; p < depth; ++p) to[p * kRows] = static_cast<float>(a.data[i * a.row + p * a.col]);
   }
 }
 
 // Packs b [depth, columns] into panels [depth][kColumns], of which the last one has as many whole vectors as it needs;
 // missing columns are 0.
-template <class Tile>
-SNUG_INLINE void PackPanels(int64_t depth, int64_t columns, const StridedMatrix<float>& b, float* panels) {
+template <class Tile, class T>
+SNUG_INLINE void PackPanels(int64_t depth, int64_t columns, const StridedMatrix<T>& b, float* panels) {
   constexpr int64_t kWidth = Tile::kColumns;
   const int64_t whole = columns / kWidth;
   if (b.col == 1) {
     // The second-level cache has the rows, as they were asked for; the first one is asked some rows ahead.
-    constexpr int64_t kAhead = 4;
+    constexpr int64_t kAhead = 4, kOfLine = kLine / static_cast<int64_t>(sizeof(T));
     for (int64_t p = 0; p < depth; ++p) {
-      const float* const ahead = b.data + std::min(p + kAhead, depth - 1) * b.row;
-      for (int64_t j = 0; j < columns; j += kFloatsOfLine) __builtin_prefetch(ahead + j, 0, 3);
+      const T* const ahead = b.data + std::min(p + kAhead, depth - 1) * b.row;
+      for (int64_t j = 0; j < columns; j += kOfLine) __builtin_prefetch(ahead + j, 0, 3);
       for (int64_t l = 0; l < whole; ++l) {
-        const float* const from = b.data + p * b.row + l * kWidth;
+        const T* const from = b.data + p * b.row + l * kWidth;
         float* const to = panels + (l * depth + p) * kWidth;
-        for (int64_t j = 0; j < kWidth; ++j) to[j] = from[j];
+        CopyAsFloats<kWidth, typename Tile::Vector>(from, to);
       }
     }
   } else {
@@ -146,7 +174,8 @@ SNUG_INLINE void PackPanels(int64_t depth, int64_t columns, const StridedMatrix<
         }
       } else {
         for (int64_t p = 0; p < depth; ++p) {
-          for (int64_t j = 0; j < kWidth; ++j) panel[p * kWidth + j] = b.data[p * b.row + (l * kWidth + j) * b.col];
+          const T* const from = b.data + p * b.row + l * kWidth * b.col;
+          for (int64_t j = 0; j < kWidth; ++j) panel[p * kWidth + j] = static_cast<float>(from[j * b.col]);
         }
       }
     }
@@ -155,9 +184,11 @@ SNUG_INLINE void PackPanels(int64_t depth, int64_t columns, const StridedMatrix<
   if (left == 0) return;
   const int64_t width = Parts(left, Tile::kLanes) * Tile::kLanes;
   float* const panel = panels + whole * depth * kWidth;
-  const float* const from = b.data + whole * kWidth * b.col;
+  const T* const from = b.data + whole * kWidth * b.col;
   for (int64_t p = 0; p < depth; ++p) {
-    for (int64_t j = 0; j < width; ++j) panel[p * width + j] = j < left ? from[p * b.row + j * b.col] : 0;
+    for (int64_t j = 0; j < width; ++j) {
+      panel[p * width + j] = j < left ? static_cast<float>(from[p * b.row + j * b.col]) : 0;
+    }
   }
 }
 
@@ -329,57 +360,86 @@ class AskedFor {
   int64_t of_tile_ = 0;
 };
 
-// A thread's part of a product. It is computed in blocks of rows, which are computed in pieces along k, and these in
-// groups of columns.
-template <Isa kIsa>
+// How large a thread's blocks are.
+struct BlockSize {
+  BlockSize(const Most& most, int64_t k, bool sums_apart)
+      : rows(EqualPart(most.rows, sums_apart ? kBlockRowsOfSums : kBlockRows, kRunRows)),
+        depth(EqualPart(k, kPieceDepth, kBetweenAsks)),
+        columns_of_sums(sums_apart ? std::min(kMostSums / rows / kGroupColumns * kGroupColumns,
+                                              Parts(most.columns, kFloatsOfLine) * kFloatsOfLine)
+                                   : 0) {}
+
+  int64_t floats() const { return (rows + kGroupColumns) * depth + rows * columns_of_sums; }
+
+  int64_t rows, depth;
+  int64_t columns_of_sums;  // 0: c holds its sums itself, and blocks have all columns of a part
+};
+
+// A thread's part of a product. It is computed in blocks of rows and, where sums are kept apart, of columns; these are
+// computed in pieces along k, and these in groups of columns.
+template <Isa kIsa, class A, class B, class C>
 class PartOfProduct {
  public:
-  PartOfProduct(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace)
+  PartOfProduct(const GemmCall<A, B, C>& call, Activation activation, const Part& part, float* workspace)
       : call_(call),
         activation_(activation),
         part_(part),
-        block_rows_(EqualPart(part.most_rows, kBlockRows, kRunRows)),
-        piece_depth_(EqualPart(call.k, kPieceDepth, kBetweenAsks)),
+        size_(part.most, call.k, kSumsApart),
         strips_(workspace),
-        panels_(workspace + block_rows_ * piece_depth_) {}
+        panels_(workspace + size_.rows * size_.depth),
+        sums_(panels_ + kGroupColumns * size_.depth) {}
 
   void Multiply() {
-    for (row_ = part_.row; row_ < part_.row + part_.rows; row_ += block_rows_) {
-      rows_ = std::min(block_rows_, part_.row + part_.rows - row_);
-      for (p_ = 0; p_ < call_.k; p_ += depth_) {
-        depth_ = std::min(piece_depth_, call_.k - p_);
-        for (int64_t j = part_.column; j < end_column(); j += kGroupColumns) MultiplyGroup(j);
+    const int64_t most_columns = kSumsApart ? size_.columns_of_sums : part_.columns;
+    for (column_ = part_.column; column_ < part_.column + part_.columns; column_ += most_columns) {
+      columns_ = std::min(most_columns, part_.column + part_.columns - column_);
+      for (row_ = part_.row; row_ < part_.row + part_.rows; row_ += size_.rows) {
+        rows_ = std::min(size_.rows, part_.row + part_.rows - row_);
+        for (p_ = 0; p_ < call_.k; p_ += depth_) {
+          depth_ = std::min(size_.depth, call_.k - p_);
+          for (int64_t j = column_; j < end_column(); j += kGroupColumns) MultiplyGroup(j);
+        }
       }
     }
   }
 
  private:
+  static constexpr bool kSumsApart = !std::is_same_v<C, float>;
   static constexpr int kRows = TileOf<kIsa>::kRows;
   static constexpr int64_t kColumns = TileOf<kIsa>::kColumns;
 
-  int64_t end_column() const { return part_.column + part_.columns; }
+  int64_t end_column() const { return column_ + columns_; }
   int64_t group_columns(int64_t j) const { return std::min(kGroupColumns, end_column() - j); }
   bool last_piece() const { return p_ + depth_ == call_.k; }
-  float* c_at(int64_t i, int64_t j) const { return call_.c + (row_ + i) * call_.n + j; }
+
+  // Where the sum of row i of the block and column j of c is, and how far the next row's is from it.
+  float* sum_at(int64_t i, int64_t j) const {
+    if constexpr (kSumsApart) {
+      return sums_ + i * size_.columns_of_sums + (j - column_);
+    } else {
+      return call_.c + (row_ + i) * call_.n + j;
+    }
+  }
+  int64_t sums_row() const { return kSumsApart ? size_.columns_of_sums : call_.n; }
 
   // The lines of a run of rows of a, and of a group of columns of b, of the piece that begins at p. What comes after
   // the last piece is another block's, or nothing, and is not asked for.
   Lines RowsOfA(int64_t i, int64_t p) const {
     if (i >= rows_ || p >= call_.k) return {};
     return Lines(
-        RectangleOf(call_.a.At(row_ + i, p), std::min(kRunRows, rows_ - i), std::min(piece_depth_, call_.k - p)));
+        RectangleOf(call_.a.At(row_ + i, p), std::min(kRunRows, rows_ - i), std::min(size_.depth, call_.k - p)));
   }
   Lines GroupOfB(int64_t p, int64_t j) const {
     if (p >= call_.k) return {};
-    return Lines(RectangleOf(call_.b.At(p, j), std::min(piece_depth_, call_.k - p), group_columns(j)));
+    return Lines(RectangleOf(call_.b.At(p, j), std::min(size_.depth, call_.k - p), group_columns(j)));
   }
 
   // Computes columns [j, j + group_columns(j)) of the block and piece. The first group packs the rows of a.
   void MultiplyGroup(int64_t j) {
     const int64_t columns = group_columns(j);
-    const bool first = j == part_.column, last = j + columns == end_column();
+    const bool first = j == column_, last = j + columns == end_column();
     RunOn<kIsa>([&]() SNUG_LAMBDA { PackPanels<TileOf<kIsa>>(depth_, columns, call_.b.At(p_, j), panels_); });
-    Lines next_b = last ? GroupOfB(p_ + depth_, part_.column) : GroupOfB(p_, j + columns);
+    Lines next_b = last ? GroupOfB(p_ + depth_, column_) : GroupOfB(p_, j + columns);
     Lines next_a;
     for (int64_t i = 0; i < rows_; i += kRunRows) {
       const int64_t rows = std::min(kRunRows, rows_ - i);
@@ -390,11 +450,11 @@ class PartOfProduct {
       }
       if (last && i + rows == rows_) next_a = RowsOfA(0, p_ + depth_);
       asked_.List(rows / kRows * (columns / kColumns), next_a, next_b, next_b.Share(rows, rows_ - i));
-      const float* const next_c = i + rows < rows_ ? c_at(i + rows, j) : c_at(0, last ? part_.column : j + columns);
+      const float* const next_c = i + rows < rows_ ? sum_at(i + rows, j) : sum_at(0, last ? column_ : j + columns);
       MultiplyRun(i, rows, j, columns, next_c);
       if (!last_piece() || SumsAreAll(call_, activation_)) continue;
       RunOn<kIsa>(
-          [&]() SNUG_LAMBDA { FinishBlock(call_, activation_, row_ + i, j, rows, columns, c_at(i, j), call_.n); });
+          [&]() SNUG_LAMBDA { FinishBlock(call_, activation_, row_ + i, j, rows, columns, sum_at(i, j), sums_row()); });
     }
   }
 
@@ -408,10 +468,10 @@ class PartOfProduct {
                  .depth = depth_,
                  .strips = strips_ + i * depth_,
                  .panel = panels_ + l * depth_,
-                 .c = c_at(i, j + l),
-                 .c_stride = call_.n,
+                 .c = sum_at(i, j + l),
+                 .c_stride = sums_row(),
                  .accumulate = p_ > 0,
-                 .next_c = l + kColumns < columns ? c_at(i, j + l + kColumns) : next_c,
+                 .next_c = l + kColumns < columns ? sum_at(i, j + l + kColumns) : next_c,
                  .lines = lines,
                  .lines_of_tile = asked_.of_tile()};
       int64_t done = 0;
@@ -424,19 +484,21 @@ class PartOfProduct {
       t.lines_of_tile = 0;
       t.rows = rows - done;
       t.strips += done * depth_;
-      t.c += done * call_.n;
+      t.c += done * sums_row();
       MultiplyWhatIsLeft<kIsa>(t);
     }
   }
 
-  const GemmCall<float>& call_;
+  const GemmCall<A, B, C>& call_;
   const Activation activation_;
   const Part part_;
-  const int64_t block_rows_, piece_depth_;
+  const BlockSize size_;
   float* const strips_;
   float* const panels_;
-  int64_t row_ = 0, rows_ = 0;  // the block
-  int64_t p_ = 0, depth_ = 0;   // the piece
+  float* const sums_;                 // where they are kept apart
+  int64_t row_ = 0, rows_ = 0;        // the block
+  int64_t column_ = 0, columns_ = 0;  // its columns
+  int64_t p_ = 0, depth_ = 0;         // the piece
   AskedFor asked_;
 };
 
@@ -446,17 +508,21 @@ bool AreFor(int64_t m, int64_t n, int64_t k) {
   return n >= kLeastColumns && k >= kLeastDepth && m >= kLeastRows && m * n * k > kLeastProduct;
 }
 
-int64_t Floats(int64_t most_rows, int64_t k) {
-  return (EqualPart(most_rows, kBlockRows, kRunRows) + kGroupColumns) * EqualPart(k, kPieceDepth, kBetweenAsks);
-}
+int64_t Floats(const Most& most, int64_t k, bool sums_apart) { return BlockSize(most, k, sums_apart).floats(); }
 
-void Multiply(const GemmCall<float>& call, Activation activation, const Part& part, float* workspace) {
+template <class A, class B, class C>
+void Multiply(const GemmCall<A, B, C>& call, Activation activation, const Part& part, float* workspace) {
   SNUG_CHECK(CurrentIsa() != Isa::kBaseline);
   if (CurrentIsa() == Isa::kAvx512) {
-    PartOfProduct<Isa::kAvx512>(call, activation, part, workspace).Multiply();
+    PartOfProduct<Isa::kAvx512, A, B, C>(call, activation, part, workspace).Multiply();
   } else {
-    PartOfProduct<Isa::kAvx2>(call, activation, part, workspace).Multiply();
+    PartOfProduct<Isa::kAvx2, A, B, C>(call, activation, part, workspace).Multiply();
   }
 }
+
+template void Multiply(const GemmCall<float>&, Activation, const Part&, float*);
+template void Multiply(const GemmCall<BFloat16>&, Activation, const Part&, float*);
+template void Multiply(const GemmCall<BFloat16, float, BFloat16>&, Activation, const Part&, float*);
+template void Multiply(const GemmCall<BFloat16, BFloat16, float>&, Activation, const Part&, float*);
 
 }  // namespace snug::core::wide_blocks

@@ -1,11 +1,17 @@
-// Says which products of float32 matrices our own loops compute on the CPU, by sizes alone. Each element of theirs is
-// one chain of multiply-adds in the order of k (ops/kernels/matmul/blocked.h), so the bits are the same whether a
-// product is made at once or in blocks of rows. Smaller ones are left to a library, where there is one.
+// Says which products our own loops compute on the CPU. Each element of theirs is one chain of multiply-adds in the
+// order of k (ops/kernels/matmul/blocked.h), so the bits are the same whether a product is made at once or in blocks of
+// rows. Smaller ones are left to a library, where there is one.
 #pragma once
 
 #include <cstdint>
 
+#include "engine/base/dtype.h"
+
 namespace snug::core {
+
+// Says whether they are for values of this type on this machine: for float32, and for bfloat16 where no library has
+// products of it that the processor does faster.
+bool OwnLoopsMultiply(DType dtype);
 
 inline constexpr double kOwnProductPaysFrom = 1 << 25;  // multiply-adds
 

@@ -40,9 +40,11 @@ absl::string_view OnCuda(const Graph& graph, const Node& product, const Node& sw
 }
 
 absl::string_view OnProcessor(const Graph& graph, const Node& product, const Node& sweep) {
-  for (const ValueId value : {product.inputs[0], product.inputs[1], product.outputs[0], sweep.inputs[0]}) {
-    if (graph.type(value).dtype != DType::kFloat32) return "";
+  const DType dtype = graph.type(product.outputs[0]).dtype;
+  for (const ValueId value : {product.inputs[0], product.inputs[1], sweep.inputs[0]}) {
+    if (graph.type(value).dtype != dtype) return "";
   }
+  if (!OwnLoopsMultiply(dtype)) return "";
   const Size size = SizeOf(graph, product);
   if (!HasTheBitsOfBlocks(size.m, size.n, size.k) || size.k <= 1) return "";
   if (sweep.op == "relu_grad") return "dense_grad_input_relu";

@@ -7,9 +7,7 @@
 #include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/split_gemm.h"
 #include "ops/kit/isa.h"
-#if SNUG_HAS_ONEDNN
-#include "ops/kit/onednn.h"
-#endif
+#include "ops/own_products.h"
 
 namespace snug::core::ops {
 namespace {
@@ -66,13 +64,10 @@ ProductSizes SizesOfProduct(ConvPart part, const ConvGeometry& g) {
   return {g.out_channels, g.in_channels, pixels};
 }
 
-WhyNot WhyNotInFloat([[maybe_unused]] const NodeTypes& types) {
-#if SNUG_HAS_ONEDNN
-  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
-    return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
-  }
-#endif
-  return std::nullopt;
+WhyNot WhyNotInFloat(const NodeTypes& types) {
+  const DType dtype = types.output(0).dtype;
+  if (dtype != DType::kBFloat16 || OwnLoopsMultiply(dtype)) return std::nullopt;
+  return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
 }
 
 WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvNode& node) {

@@ -60,19 +60,23 @@ SNUG_INLINE void WithGradientOf(SlopeOf of, const Fn& f) {
   }
 }
 
-// Multiplies c [rows, columns] by the slopes that a function has at each of these numbers.
-SNUG_INLINE void MultiplyBySlopes(SlopeOf of, int64_t rows, int64_t columns, const float* at, int64_t row, float* c) {
+// Multiplies c [rows, columns] by the slopes that a function has at each of these numbers. A c in bfloat16 has been
+// rounded before, as it is where that is done in a sweep of its own.
+template <class T>
+SNUG_INLINE void MultiplyBySlopes(SlopeOf of, int64_t rows, int64_t columns, const T* at, int64_t row, T* c) {
   WithGradientOf(of, [=](auto gradient) SNUG_LAMBDA {
     // The forward pass left these numbers long ago, and a block's rows are so short that no processor foresees the
     // next.
-    constexpr int64_t kAhead = 12, kOfLine = 16;
+    constexpr int64_t kAhead = 12, kOfLine = 64 / static_cast<int64_t>(sizeof(T));
     for (int64_t i = 0; i < rows; ++i) {
-      const float* const later = at + std::min(i + kAhead, rows - 1) * row;
+      const T* const later = at + std::min(i + kAhead, rows - 1) * row;
       for (int64_t j = 0; j < columns; j += kOfLine) __builtin_prefetch(later + j);
-      const float* const from = at + i * row;
-      float* const to = c + i * row;
+      const T* const from = at + i * row;
+      T* const to = c + i * row;
       SNUG_INDEPENDENT
-      for (int64_t j = 0; j < columns; ++j) to[j] = gradient(from[j], to[j]);
+      for (int64_t j = 0; j < columns; ++j) {
+        to[j] = static_cast<T>(gradient(static_cast<float>(from[j]), static_cast<float>(to[j])));
+      }
     }
   });
 }
@@ -92,10 +96,8 @@ SNUG_INLINE void FinishBlock(const GemmCall<A, B, C>& call, Activation activatio
   if (call.bias != nullptr || activation != Activation::kIdentity || !std::is_same_v<C, float>) {
     FinishProduct(activation, rows, columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + j, c, call.n);
   }
-  if constexpr (std::is_same_v<C, float>) {
-    if (call.slope != SlopeOf::kNothing) {
-      MultiplyBySlopes(call.slope, rows, columns, call.slope_at + i * call.n + j, call.n, c);
-    }
+  if (call.slope != SlopeOf::kNothing) {
+    MultiplyBySlopes(call.slope, rows, columns, call.slope_at + i * call.n + j, call.n, c);
   }
 }
 

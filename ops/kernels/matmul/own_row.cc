@@ -19,14 +19,9 @@ namespace {
 std::optional<NotServed> WhyNotOwn(const NodeTypes& types, const MatMulNode& node) {
   if (std::optional<NotServed> in_double = NotInDouble(types)) return in_double;
   if (node.batch.num_elements() != 1) return ByDesign("it multiplies one pair of matrices, not several");
-  if (node.slope != SlopeOf::kNothing && types.output(0).dtype != DType::kFloat32) {
-    return ByDesign("it multiplies by slopes in float32 alone");
-  }
-#if SNUG_HAS_ONEDNN
-  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
+  if (!OwnLoopsMultiply(types.output(0).dtype)) {
     return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
   }
-#endif
   return std::nullopt;
 }
 
@@ -104,6 +99,13 @@ absl::Status RunOwn(const KernelContext& k, const MatMulNode& node) {
 }
 
 }  // namespace
+
+bool OwnLoopsMultiply(DType dtype) {
+#if SNUG_HAS_ONEDNN
+  if (dtype == DType::kBFloat16) return !onednn::MultipliesBFloat16();
+#endif
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16;
+}
 
 // In float32 the library's small products are as fast or faster. On bfloat16 they would stand between casts, which only
 // pays where samples are so few that packing the weights takes longer than multiplying by them.

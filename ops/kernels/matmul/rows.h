@@ -22,11 +22,12 @@ struct NarrowTypes {
       : a(types.input(node.a).dtype == DType::kBFloat16),
         b(types.input(node.b).dtype == DType::kBFloat16),
         c(types.output(0).dtype == DType::kBFloat16),
-        bias(node.bias < 0 ? b : types.input(node.bias).dtype == DType::kBFloat16) {}
-  bool any() const { return a || b || c || bias; }
+        bias(node.bias < 0 ? b : types.input(node.bias).dtype == DType::kBFloat16),
+        slope_at(node.slope_at < 0 ? c : types.input(node.slope_at).dtype == DType::kBFloat16) {}
+  bool any() const { return a || b || c || bias || slope_at; }
   // Says whether there is a product of these types.
-  bool served() const { return bias == b && (!any() || (a && (b || c))); }
-  bool a, b, c, bias;
+  bool served() const { return bias == b && slope_at == c && (!any() || (a && (b || c))); }
+  bool a, b, c, bias, slope_at;
 };
 
 // Says whether our own loops leave a product to the library, if there is one.

@@ -118,7 +118,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
     for (const double value : values) json.Number(value);
     json.End();
   };
-  if (HasLoss(network, flags.compile)) list("losses", measured.losses);
+  if (!measured.losses.empty()) list("losses", measured.losses);
   if (flags.gradient_norm) list("gradient_norms", measured.norms);
   list("seconds", measured.seconds);
   const GraphSummary& summary = session.compiled().summary;

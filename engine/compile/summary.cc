@@ -4,6 +4,7 @@
 #include <absl/strings/str_replace.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/pipeline.h"
@@ -23,14 +24,22 @@ std::string BodyText(const Compiled& compiled, NodeId id, std::string (*text_of)
   return absl::StrCat("  ", absl::StrReplaceAll(text, {{"\n", "\n  "}}), "\n");
 }
 
+// Others than these hold what a step or the host leaves there, such as a state that a network carries.
+bool IsWeight(VariableRole role) {
+  return role == VariableRole::kParameter || role == VariableRole::kStatistic || role == VariableRole::kConstant ||
+         role == VariableRole::kDerived;
+}
+
 }  // namespace
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
   GraphSummary summary;
+  std::vector<bool> of_weights(graph.value_capacity());
   for (const Variable& variable : graph.variables()) {
     if (variable.role == VariableRole::kParameter) summary.parameters += variable.type.num_elements();
+    of_weights[static_cast<size_t>(variable.value.index)] = IsWeight(variable.role);
   }
-  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+  for (const NodeId id : graph.ProgramOrder()) {
     ++summary.nodes;
     const Node& node = graph.node(id);
     if (node.phase != Phase::kForward) continue;
@@ -44,12 +53,14 @@ GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
       continue;
     }
     summary.multiply_adds += CostOf(op, TypesOf(graph, node)).multiply_adds;
-    // A cast or packed form of a Variable counts as part of it, not as data that flows.
-    const bool of_variables =
-        !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(),
-                                            [&](ValueId v) { return v.valid() && graph.value(v).variable.valid(); });
-    if (op.traits.view || of_variables) continue;
-    for (const ValueId output : node.outputs) summary.activation_bytes += graph.type(output).size_bytes();
+    // What is made of weights alone, as casts and packed forms are, counts as part of them, not as data that flows.
+    const auto of_weight = [&](ValueId v) { return !v.valid() || of_weights[static_cast<size_t>(v.index)]; };
+    const bool of_weights_alone =
+        !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), of_weight);
+    for (const ValueId output : node.outputs) {
+      of_weights[static_cast<size_t>(output.index)] = of_weights_alone;
+      if (!op.traits.view && !of_weights_alone) summary.activation_bytes += graph.type(output).size_bytes();
+    }
   }
   return summary;
 }

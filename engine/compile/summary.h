@@ -16,8 +16,9 @@ struct Compiled;
 struct GraphSummary {
   int64_t parameters = 0;  // elements of all parameters; tied ones count once
   int64_t nodes = 0;
-  double multiply_adds = 0;      // of the forward pass, for the graph's batch
-  int64_t activation_bytes = 0;  // values of the forward pass, each once; views and copies of Variables have none
+  double multiply_adds = 0;  // of the forward pass, for the graph's batch
+  // Values of the forward pass, each once; views, and what is made of weights and statistics alone, have none.
+  int64_t activation_bytes = 0;
 };
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry);

@@ -62,3 +62,9 @@ class KeepDerivedTest(SnugTest):
                                          "--steps=2", "--threads=1", "--json").stdout)
         self.assertEqual(steps["planned_bytes"], steps["measured_bytes"])
         self.assertNotIn("library_bytes", steps)
+
+    def test_what_follows_from_weights_alone_is_no_activation(self):
+        compiled = ("compile", "models/resnet18.pbtxt", "--batch=1", "--json")
+        computed, kept = (json.loads(self.run_snug(*compiled, *more).stdout) for more in ((), ("--keep-derived",)))
+        # Batch norm's results are not among them any more.
+        self.assertLess(kept["activation_bytes"], computed["activation_bytes"])

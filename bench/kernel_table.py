@@ -23,14 +23,15 @@ ISAS = {"baseline": "SSE41", "avx2": "AVX2", "avx512": "ALL"}  # and what oneDNN
 
 # Vector instructions an element, counted in the machine code that AVX2 is given for these functions (the gradients of
 # activations too); other instruction sets take a few more or fewer.
-EXP, LOG, TANH, ERF = 39, 49, 57, 64
+EXP, EXP_OR_ZERO, LOG, TANH, ERF = 39, 28, 49, 45, 51
 INSTRUCTIONS = {
     "exp": EXP, "log": LOG, "tanh": TANH, "sigmoid": EXP + 2, "silu": EXP + 3, "silu_grad": EXP + 8,
-    "gelu": ERF + 4, "gelu_grad": ERF + EXP + 8, "softmax": EXP + 6, "softmax_cross_entropy": EXP + 5,
-    "softmax_cross_entropy_grad": EXP + 4, "softmax_cross_entropy_with_grad": 2 * EXP + 9, "log_softmax": EXP + 6,
-    "log_softmax_grad": EXP + 3,
+    "gelu": ERF + 4, "gelu_grad": ERF + EXP_OR_ZERO + 8,
+    "softmax": EXP_OR_ZERO + 6, "log_softmax": EXP_OR_ZERO + 6, "log_softmax_grad": EXP_OR_ZERO + 3,
+    "softmax_cross_entropy": EXP_OR_ZERO + 5, "softmax_cross_entropy_grad": EXP_OR_ZERO + 4,
+    "softmax_cross_entropy_with_grad": 2 * EXP_OR_ZERO + 9,
 }
-BY_TANH = {"gelu": TANH + 9, "gelu_grad": TANH + 14}
+BY_TANH = {"gelu": EXP_OR_ZERO + 6, "gelu_grad": EXP_OR_ZERO + 21}
 
 CHANNELS_LAST = "conv { filters: %d kernel: 1 bias: false }"  # before what shall find images as convolutions leave them
 MEAN = 'layer { name: "loss" input: "y" reduce_mean {} } objective: "loss"'

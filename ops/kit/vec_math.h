@@ -41,6 +41,20 @@ SNUG_INLINE float ScaleByPowerOfTwo(float p, int32_t n) {
   const int32_t half = n >> 1;
   return p * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((n - half + 127) << 23);
 }
+
+// Returns e^r for a small r: half of the logarithm of 2 at most.
+SNUG_INLINE float ExpOfRest(float r) {
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  return p * r * r + r + 1.0F;
+}
+
+// Returns x less so many logarithms of 2, each of which is taken away in two parts, so that nothing is lost.
+SNUG_INLINE float RestOfPower(float x, float whole) { return (x - whole * 0.693359375F) - whole * -2.12194440e-4F; }
 }  // namespace internal
 
 // The error is at most 1.1 ulp.
@@ -49,17 +63,21 @@ SNUG_INLINE float Exp(float x) {
   y = y > 89.0F ? 89.0F : y;
   const float shifted = y * 1.44269504F + internal::kRound;
   const int32_t n = internal::Wrap(std::bit_cast<int32_t>(shifted), std::bit_cast<int32_t>(internal::kRound));
-  const float whole = shifted - internal::kRound;
-  const float r = (y - whole * 0.693359375F) - whole * -2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * r * r + r + 1.0F;
+  const float p = internal::ExpOfRest(internal::RestOfPower(y, shifted - internal::kRound));
   // A NaN came through to p; n is then arbitrary.
   return internal::ScaleByPowerOfTwo(p, x == x ? n : 0);
+}
+
+// The same in half of the instructions, but results below 2^-126.5 become 0, as arithmetic on subnormal numbers is
+// slow, and those from 2^127.5 on infinite.
+SNUG_INLINE float ExpOrZero(float x) {
+  constexpr float kBiased = internal::kRound + 127;  // so that the low bits are an exponent's, from 0's to infinity's
+  float y = x < -88.0F ? -88.0F : x;
+  y = y > 89.0F ? 89.0F : y;
+  const float shifted = y * 1.44269504F + kBiased;
+  const float p = internal::ExpOfRest(internal::RestOfPower(y, shifted - kBiased));
+  // A NaN came through to p, and stays one whatever it is multiplied by.
+  return p * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
 }
 
 // The error is at most 1 ulp.
@@ -102,7 +120,7 @@ SNUG_INLINE float Tanh(float x) {
   p = p * square + 1.33314422036e-1F;
   p = p * square - 3.33332819422e-1F;
   const float small = p * square * x + x;
-  const float large = 1.0F - 2.0F / (Exp(2.0F * size) + 1.0F);
+  const float large = 1.0F - 2.0F / (ExpOrZero(2.0F * size) + 1.0F);
   return std::copysign(size < 0.625F ? small : large, x);
 }
 
@@ -116,7 +134,7 @@ SNUG_INLINE float Erf(float x) {
   p = p * t - 1.06777877e-1F;
   p = p * t - 6.34846687e-1F;
   p = p * t - 1.28717512e-1F;
-  const float large = 1.0F - Exp(p * t - t);
+  const float large = 1.0F - ExpOrZero(p * t - t);
   float r = -5.96761703e-4F;
   r = r * s + 4.99119423e-3F;
   r = r * s - 2.67681349e-2F;
@@ -185,6 +203,7 @@ SNUG_INLINE float Pow(float a, float b) {
 }
 
 SNUG_HOST_DEVICE inline double Exp(double x) { return std::exp(x); }
+SNUG_HOST_DEVICE inline double ExpOrZero(double x) { return std::exp(x); }
 SNUG_HOST_DEVICE inline double Log(double x) { return std::log(x); }
 SNUG_HOST_DEVICE inline double Sigmoid(double x) {
   const double e = std::exp(-std::fabs(x));

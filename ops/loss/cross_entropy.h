@@ -119,7 +119,7 @@ SNUG_INLINE void ForwardRow(const Call<T, Label>& call, int64_t row, double* los
   const int64_t classes = call.classes;
   const T* z = call.logits + row * call.stride;
   const A most = LaneMax<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(z[i]); });
-  const double sum = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(z[i]) - most); });
+  const double sum = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return ExpOrZero(static_cast<A>(z[i]) - most); });
   const double row_lse = static_cast<double>(most) + std::log(sum);
   lse[row] = static_cast<Float32Port<T>>(row_lse);
   double loss = 0;
@@ -163,7 +163,7 @@ SNUG_INLINE void ForwardTile(const Call<T, Label>& call, int64_t row, int64_t co
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] -= most[j];
   }
-  SumTile(classes, log_sum, [=](int64_t, int64_t at) SNUG_LAMBDA { return Exp(z[at]); });
+  SumTile(classes, log_sum, [=](int64_t, int64_t at) SNUG_LAMBDA { return ExpOrZero(z[at]); });
   SNUG_EACH_OF_N
   for (int64_t j = 0; j < kTileRows; ++j) log_sum[j] = Log(log_sum[j]);
   for (int64_t i = 0; i < classes; ++i) {  // becomes what each class would cost
@@ -245,19 +245,19 @@ SNUG_INLINE void BackwardRow(const Call<T, Label>& call, int64_t row, TargetNumb
     const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
     const A total = static_cast<A>((1 - call.smoothing) * given + call.smoothing);
     for (int64_t i = 0; i < classes; ++i) {
-      const A softmax = Exp(static_cast<A>(z[i]) - lse);
+      const A softmax = ExpOrZero(static_cast<A>(z[i]) - lse);
       dz[i] = static_cast<T>((softmax * total - target.sharp * static_cast<A>(t[i]) - target.even) * target.scale);
     }
   } else {
     const int64_t label = call.labels[row];
     // This is computed first, because z may be dz.
-    const A own = Exp(static_cast<A>(z[label]) - lse) - target.even - target.sharp;
+    const A own = ExpOrZero(static_cast<A>(z[label]) - lse) - target.even - target.sharp;
     // There are two sweeps over a block that stays in the cache: with the store between them the compiler would
     // vectorise neither.
     for (int64_t first = 0; first < classes; first += kBlock) {
       const int64_t n = std::min(kBlock, classes - first);
       A block[kBlock];
-      for (int64_t i = 0; i < n; ++i) block[i] = Exp(static_cast<A>(z[first + i]) - lse);
+      for (int64_t i = 0; i < n; ++i) block[i] = ExpOrZero(static_cast<A>(z[first + i]) - lse);
       for (int64_t i = 0; i < n; ++i) dz[first + i] = static_cast<T>((block[i] - target.even) * target.scale);
     }
     dz[label] = static_cast<T>(own * target.scale);
@@ -276,7 +276,7 @@ SNUG_INLINE void BackwardTile(const Call<T, Label>& call, int64_t row, int64_t c
   std::copy_n(lse + row, count, row_lse);
   for (int64_t i = 0; i < classes; ++i) {
     SNUG_EACH_OF_N
-    for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] = Exp(z[i * kTileRows + j] - row_lse[j]);
+    for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] = ExpOrZero(z[i * kTileRows + j] - row_lse[j]);
   }
   if constexpr (Call<T, Label>::kSoft) {
     RowTile<A> given;

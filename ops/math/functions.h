@@ -499,7 +499,7 @@ struct GeluGrad {
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     // It is no product, of which a compiler might make one step with the sum below, here this one and there the other.
     const A distribution = A(0.5) + A(0.5) * Erf(x * A(kRootHalf));
-    const A density = Exp(A(-0.5) * x * x) * A(kRootHalfOverPi);
+    const A density = ExpOrZero(A(-0.5) * x * x) * A(kRootHalfOverPi);
     return dy * (distribution + x * density);
   }
 };
@@ -508,7 +508,7 @@ struct GeluGrad {
 // without cancellation.
 template <class A>
 SNUG_INLINE A GeluTail(A x) {
-  return Exp(A(-2 * kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
+  return ExpOrZero(A(-2 * kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
 }
 
 struct GeluByTanh {

@@ -122,7 +122,7 @@ SNUG_INLINE void ForwardColumns(int64_t n, int64_t inner, int64_t columns, const
   for (int64_t i = 0; i < n; ++i) {
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < columns; ++j) {
-      const A power = Exp(static_cast<A>(a[i * inner + j]) - most[j]);
+      const A power = ExpOrZero(static_cast<A>(a[i * inner + j]) - most[j]);
       if constexpr (kKeepsPowers<T, kLog>) b[i * inner + j] = power;
       sum[j] += power;
     }
@@ -136,7 +136,7 @@ SNUG_INLINE void ForwardColumns(int64_t n, int64_t inner, int64_t columns, const
         b[i * inner + j] *= sum[j];
       } else {
         const A v = static_cast<A>(a[i * inner + j]) - most[j];
-        b[i * inner + j] = static_cast<T>(kLog ? v - sum[j] : Exp(v) * sum[j]);
+        b[i * inner + j] = static_cast<T>(kLog ? v - sum[j] : ExpOrZero(v) * sum[j]);
       }
     }
   }
@@ -168,13 +168,13 @@ void Forward(const KernelContext& k) {
         const A most = LaneMax<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(a[i]); });
         if constexpr (kKeepsPowers<T, kLog>) {
           SNUG_INDEPENDENT
-          for (int64_t i = 0; i < n; ++i) b[i] = Exp(a[i] - most);
+          for (int64_t i = 0; i < n; ++i) b[i] = ExpOrZero(a[i] - most);
           const A scale = static_cast<A>(1 / LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return b[i]; }));
           SNUG_INDEPENDENT
           for (int64_t i = 0; i < n; ++i) b[i] *= scale;
           return;
         }
-        const double sum = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(a[i]) - most); });
+        const double sum = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return ExpOrZero(static_cast<A>(a[i]) - most); });
         if constexpr (kLog) {
           const A log_sum = static_cast<A>(std::log(sum));
           SNUG_INDEPENDENT
@@ -182,7 +182,7 @@ void Forward(const KernelContext& k) {
         } else {
           const A scale = static_cast<A>(1 / sum);
           SNUG_INDEPENDENT
-          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(Exp(static_cast<A>(a[i]) - most) * scale);
+          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(ExpOrZero(static_cast<A>(a[i]) - most) * scale);
         }
       },
       [=](int64_t first, int64_t columns)
@@ -196,7 +196,7 @@ SNUG_INLINE A Term(A y, A dy) {
 }
 template <bool kLog, class A>
 SNUG_INLINE A Element(A y, A dy, A sum) {
-  return kLog ? dy - Exp(y) * sum : y * (dy - sum);
+  return kLog ? dy - ExpOrZero(y) * sum : y * (dy - sum);
 }
 
 // Computes dx as ForwardColumns does b. It may be y or dy.

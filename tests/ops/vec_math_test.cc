@@ -58,6 +58,15 @@ TEST(VecMath, Exp) {
   ExpectWithin(
       1.1, [](float x) SNUG_LAMBDA { return Exp(x); }, [](double x) { return std::exp(x); });
 }
+TEST(VecMath, ExpOrZero) {
+  const double least = std::exp2(-126.5), most = std::exp2(127.5);
+  ExpectWithin(
+      1.1, [](float x) SNUG_LAMBDA { return ExpOrZero(x); },
+      [=](double x) {
+        const double y = std::exp(x);
+        return y < least ? 0.0 : y >= most ? static_cast<double>(kInfinity) : y;
+      });
+}
 TEST(VecMath, Log) {
   ExpectWithin(
       1, [](float x) SNUG_LAMBDA { return Log(x); }, [](double x) { return std::log(x); });

@@ -117,14 +117,6 @@ SNUG_INLINE void Scale(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-// Returns e^x, or 0 where the result is no normal number: arithmetic on subnormal numbers is slow, and all hidden keys
-// (x = -infinity) would go through it.
-SNUG_INLINE float ExpOrZero(float x) {
-  constexpr float kLeast = -87.0F;
-  const float y = Exp(x < kLeast ? kLeast : x);
-  return x < kLeast ? 0.0F : y;
-}
-
 // Adds the mask to the scores, and hides keys that come after the query, before the exponentials are taken.
 template <class T>
 SNUG_INLINE void MaskScores(const AttentionSizes& s, const T* mask, int64_t query, int64_t queries, int64_t key,

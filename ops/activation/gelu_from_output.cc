@@ -80,7 +80,7 @@ void Forward(const KernelContext& k) {
   T* y = k.output<T>(0);
   auto* const sides = k.output<uint8_t>(1);
   ParallelFor(k.threads(), k.output_type(0).num_elements(), kElementwiseChunk, [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
+    WithIsa([=](auto isa) SNUG_LAMBDA {
       alignas(64) uint8_t flags[kElementwiseBlock];
       for (int64_t i = begin; i < end; i += kElementwiseBlock) {
         const int64_t n = std::min(kElementwiseBlock, end - i);
@@ -88,7 +88,7 @@ void Forward(const KernelContext& k) {
         std::fill(flags + n, flags + 8 * bytes, uint8_t{0});
         for (int64_t j = 0; j < n; ++j) flags[j] = static_cast<A>(x[i + j]) < static_cast<A>(Form::kLeastAt) ? 1 : 0;
         Pack(bytes, flags, sides + i / 8);
-        MapBlock(n, typename Form::Function(), y + i, x + i);  // y may be x
+        MapBlock(isa, n, typename Form::Function(), y + i, x + i);  // y may be x
       }
     });
   });
@@ -102,12 +102,12 @@ void Backward(const KernelContext& k) {
   const T* dy = k.input<T>(2);
   T* dx = k.output<T>(0);
   ParallelFor(k.threads(), k.output_type(0).num_elements(), kElementwiseChunk, [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
+    WithIsa([=](auto isa) SNUG_LAMBDA {
       alignas(64) A left[kElementwiseBlock];
       for (int64_t i = begin; i < end; i += kElementwiseBlock) {
         const int64_t n = std::min(kElementwiseBlock, end - i);
         Unpack((n + 7) / 8, sides + i / 8, left);
-        MapBlock(n, Grad<Form>(), dx + i, y + i, static_cast<const A*>(left), dy + i);
+        MapBlock(isa, n, Grad<Form>(), dx + i, y + i, static_cast<const A*>(left), dy + i);
       }
     });
   });

@@ -33,8 +33,10 @@
 #include "ops/kit/convert.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/expression.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 #include "ops/math/functions.h"
+#include "ops/math/values_cuda.h"
 #include "ops/op_def.h"
 
 namespace snug::core {
@@ -49,31 +51,20 @@ concept Choosing = F::kChooses;
 
 // Sets y[i] = f(x[i]...). y may be any of the x. f is taken by value, so that the compiler knows its options not to
 // change in the loop.
-template <class F, class T, class... X>
-SNUG_INLINE void MapBlock(int64_t n, const F f, T* y, const X*... x) {
+template <Isa kIsa, class F, class T, class... X>
+SNUG_INLINE void MapBlock(IsaConstant<kIsa> isa, int64_t n, const F f, T* y, const X*... x) {
   if constexpr (Choosing<F> && (std::is_same_v<X, T> && ...)) {
     SNUG_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = Exactly<T>(f(static_cast<Accumulator<X>>(x[i])...));
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    // In two loops: together with f, GCC makes many more instructions of the rounding.
-    constexpr int64_t kRounded = 256;
-    float results[kRounded];
-    for (int64_t begin = 0; begin < n; begin += kRounded) {
-      const int64_t count = std::min(kRounded, n - begin);
-      SNUG_INDEPENDENT
-      for (int64_t i = 0; i < count; ++i) results[i] = f(static_cast<Accumulator<X>>(x[begin + i])...);
-      for (int64_t i = 0; i < count; ++i) y[begin + i] = static_cast<T>(results[i]);
-    }
   } else {
-    SNUG_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(static_cast<Accumulator<X>>(x[i])...));
+    FillRow(isa, n, y, [=](int64_t i) SNUG_LAMBDA { return f(static_cast<Accumulator<X>>(x[i])...); });
   }
 }
 
 template <class F, class T, class... X>
 void Map(int threads, int64_t n, const F& f, T* y, const X*... x) {
   ParallelFor(threads, n, kElementwiseChunk, [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA { MapBlock(end - begin, f, y + begin, (x + begin)...); });
+    WithIsa([=](auto isa) SNUG_LAMBDA { MapBlock(isa, end - begin, f, y + begin, (x + begin)...); });
   });
 }
 
@@ -85,12 +76,12 @@ void BroadcastMap(int threads, int64_t n, const std::array<BroadcastView, sizeof
   for (const BroadcastView& view : views) contiguous = contiguous && view.contiguous();
   if (contiguous) return Map(threads, n, f, y, x...);
   ParallelFor(threads, n, kElementwiseChunk, [=, &views](int64_t begin, int64_t end) {
-    WithIsa([=, &views]() SNUG_LAMBDA {
+    WithIsa([=, &views](auto isa) SNUG_LAMBDA {
       std::tuple<std::array<X, kElementwiseBlock>...> buffers;
       for (int64_t i = begin; i < end; i += kElementwiseBlock) {
         const int64_t count = std::min(kElementwiseBlock, end - i);
         [&]<size_t... J>(std::index_sequence<J...>) SNUG_LAMBDA {
-          MapBlock(count, f, y + i, views[J].Read(x, i, count, std::get<J>(buffers).data())...);
+          MapBlock(isa, count, f, y + i, views[J].Read(x, i, count, std::get<J>(buffers).data())...);
         }
         (std::index_sequence_for<X...>());
       }
@@ -99,11 +90,6 @@ void BroadcastMap(int threads, int64_t n, const std::array<BroadcastView, sizeof
 }
 
 namespace internal {
-
-template <class F>
-inline constexpr int kArity = std::is_invocable_v<F, float>          ? 1
-                              : std::is_invocable_v<F, float, float> ? 2
-                                                                     : 3;
 
 template <class F>
 F WithoutOptions(const Options&) {
@@ -155,7 +141,7 @@ absl::Status ElementwiseKernel(const KernelContext& k) {
     [&]<size_t... J>(std::index_sequence<J...>) {
       Map(k.threads(), k.output_type(0).num_elements(), make(k.types().options), k.output<T>(0), k.input<T>(J)...);
     }
-    (std::make_index_sequence<internal::kArity<F>>());
+    (std::make_index_sequence<kArity<F>>());
     return absl::OkStatus();
   });
 }
@@ -165,20 +151,14 @@ absl::Status BroadcastKernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     [&]<size_t... J>(std::index_sequence<J...>) {
-      const std::array<BroadcastView, internal::kArity<F>> views = {
-          BroadcastView(k.input_type(J), k.output_type(0))...};
+      const std::array<BroadcastView, kArity<F>> views = {BroadcastView(k.input_type(J), k.output_type(0))...};
       BroadcastMap(k.threads(), k.output_type(0).num_elements(), views, make(k.types().options), k.output<T>(0),
                    k.input<T>(J)...);
     }
-    (std::make_index_sequence<internal::kArity<F>>());
+    (std::make_index_sequence<kArity<F>>());
     return absl::OkStatus();
   });
 }
-
-// Runs f on a CUDA device, for every floating dtype and with broadcasting. ops/math/elementwise.cu defines it for
-// SNUG_FUNCTIONS.
-template <class F>
-absl::Status ElementwiseOnCuda(const KernelContext& k, const F& f);
 
 template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 absl::Status ElementwiseCuda(const KernelContext& k) {
@@ -217,15 +197,13 @@ ElementwiseForm FormOf() {
 // write the output over any input.
 template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 OpDef Elementwise(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
-  return internal::CompleteElementwise(std::move(op), internal::InferSameShape<internal::kArity<F>>,
-                                       internal::FormOf<F, make>(), ElementwiseKernel<F, make>,
-                                       internal::CudaKernelOf<F, make>());
+  return internal::CompleteElementwise(std::move(op), internal::InferSameShape<kArity<F>>, internal::FormOf<F, make>(),
+                                       ElementwiseKernel<F, make>, internal::CudaKernelOf<F, make>());
 }
 template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 OpDef Broadcasting(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
-  return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>,
-                                       internal::FormOf<F, make>(), BroadcastKernel<F, make>,
-                                       internal::CudaKernelOf<F, make>());
+  return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<kArity<F>>, internal::FormOf<F, make>(),
+                                       BroadcastKernel<F, make>, internal::CudaKernelOf<F, make>());
 }
 
 // The gradient of a one-input op as a single node of `op`, with the node's options. Its inputs are dy and, as the name

@@ -5,11 +5,18 @@
 #include <absl/strings/string_view.h>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ops/node_types.h"
 
 namespace snug::core {
+
+// How many operands a function of ops/math/functions.h has.
+template <class F>
+inline constexpr int kArity = std::is_invocable_v<F, float>          ? 1
+                              : std::is_invocable_v<F, float, float> ? 2
+                                                                     : 3;
 
 // Returns what kernels call the type, for example "float".
 absl::string_view CppName(DType dtype);

@@ -1,9 +1,10 @@
-// Loads and stores of vectors of floats whose storage is float or BFloat16. What a BFloat16 is and how numbers are
-// rounded to it is as in engine/base/bfloat16.h, here by whole vectors: element by element the compiler takes a way
-// through memory. These are inline bodies for WithIsa (ops/kit/isa.h). Vectors are passed by reference, because by
-// value they have another ABI where the compiler's least processor has no such registers.
+// Loads and stores of vectors of floats whose storage is float or BFloat16, and of whole rows. What a BFloat16 is and
+// how numbers are rounded to it is as in engine/base/bfloat16.h, here by whole vectors: element by element the compiler
+// takes a way through memory. These are inline bodies for WithIsa (ops/kit/isa.h). Vectors are passed by reference,
+// because by value they have another ABI where the compiler's least processor has no such registers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -74,6 +75,23 @@ SNUG_INLINE void StoreUpperHalves(const void* words, BFloat16* to) {
   const auto packed = __builtin_ia32_packusdw128(parts[0], parts[1]);
   std::memcpy(static_cast<void*>(to), &packed, sizeof(packed));
 }
+
+// A vector of the instruction set.
+template <Isa kIsa>
+struct VectorOf {
+  typedef float Floats __attribute__((vector_size(kIsa == Isa::kAvx512 ? 64 : 32)));  // NOLINT: as above
+};
+
+template <class Vector>
+SNUG_INLINE bool HaveNaN(const Vector& one, const Vector& two) {
+  constexpr int kUnordered = 3, kCurrentDirection = 4;  // as the header names them _CMP_UNORD_Q and so on
+  if constexpr (sizeof(Vector) == 64) {
+    return __builtin_ia32_cmpps512_mask(one, two, kUnordered, static_cast<unsigned short>(-1),  // NOLINT
+                                        kCurrentDirection) != 0;
+  } else {
+    return __builtin_ia32_movmskps256(__builtin_ia32_cmpps256(one, two, kUnordered)) != 0;
+  }
+}
 #endif
 
 }  // namespace internal
@@ -107,32 +125,45 @@ SNUG_INLINE void LoadFloats(const T* from, Vector& to) {
   LoadFloatsOfAnyWidth(from, to);
 }
 
+namespace internal {
+
+// Rounds a vector and stores it. kNumbers: none of them is NaN, whose bits are not rounded.
+template <bool kNumbers, class Vector>
+SNUG_INLINE void StoreRounded(const Vector& from, BFloat16* to) {
+  constexpr size_t kCount = sizeof(Vector) / sizeof(float);
+  typedef uint32_t Words __attribute__((vector_size(sizeof(Vector))));  // NOLINT: as above
+  Words words;
+  std::memcpy(&words, &from, sizeof(Vector));
+  const Words nearest = words + (0x7fffU + ((words >> 16) & 1U));
+  Words rounded = nearest;
+  if constexpr (!kNumbers) {
+    const Words quiet = words | 0x400000U;  // of NaN
+    rounded = from == from ? nearest : quiet;
+  }
+#if SNUG_X86_VECTORS
+  if constexpr (sizeof(Vector) == 32) {
+    StoreUpperHalves(&rounded, to);
+    return;
+  }
+#endif
+  typedef uint16_t Pairs __attribute__((vector_size(sizeof(Vector))));              // NOLINT
+  typedef uint16_t Halves __attribute__((vector_size(kCount * sizeof(uint16_t))));  // NOLINT
+  Pairs pairs;
+  Halves halves;
+  std::memcpy(&pairs, &rounded, sizeof(Vector));
+  TakeUpperHalves(std::make_index_sequence<kCount>(), pairs, halves);
+  std::memcpy(static_cast<void*>(to), &halves, sizeof(Halves));
+}
+
+}  // namespace internal
+
 template <class Vector, class T>
 SNUG_INLINE void StoreFloats(const Vector& from, T* to) {
   if constexpr (std::is_same_v<T, float>) {
     std::memcpy(to, &from, sizeof(Vector));
   } else {
     static_assert(std::is_same_v<T, BFloat16>);
-    constexpr size_t kCount = sizeof(Vector) / sizeof(float);
-    typedef uint32_t Words __attribute__((vector_size(sizeof(Vector))));  // NOLINT: as above
-    Words words;
-    std::memcpy(&words, &from, sizeof(Vector));
-    const Words nearest = words + (0x7fffU + ((words >> 16) & 1U));
-    const Words quiet = words | 0x400000U;  // of NaN
-    const Words rounded = from == from ? nearest : quiet;
-#if SNUG_X86_VECTORS
-    if constexpr (sizeof(Vector) == 32) {
-      internal::StoreUpperHalves(&rounded, to);
-      return;
-    }
-#endif
-    typedef uint16_t Pairs __attribute__((vector_size(sizeof(Vector))));              // NOLINT
-    typedef uint16_t Halves __attribute__((vector_size(kCount * sizeof(uint16_t))));  // NOLINT
-    Pairs pairs;
-    Halves halves;
-    std::memcpy(&pairs, &rounded, sizeof(Vector));
-    internal::TakeUpperHalves(std::make_index_sequence<kCount>(), pairs, halves);
-    std::memcpy(static_cast<void*>(to), &halves, sizeof(Halves));
+    internal::StoreRounded<false>(from, to);
   }
 }
 
@@ -143,6 +174,84 @@ SNUG_INLINE void Clamp(float least, float most, Vector& v) {
   const Vector low = Vector{} + least, high = Vector{} + most;
   v = v < low ? low : v;
   v = v > high ? high : v;
+}
+
+#if SNUG_X86_VECTORS
+namespace internal {
+
+// The next two round a row's numbers from the i-th on, as many as their vectors hold, and return which comes next.
+
+template <class Vector>
+SNUG_INLINE int64_t RoundEach(int64_t i, int64_t n, const float* from, BFloat16* to) {
+  constexpr auto kCount = static_cast<int64_t>(sizeof(Vector) / sizeof(float));
+  Vector vector;
+  for (; i + kCount <= n; i += kCount) {
+    std::memcpy(&vector, from + i, sizeof(Vector));
+    StoreRounded<false>(vector, to + i);
+  }
+  return i;
+}
+
+// Two vectors are asked together whether they have a NaN. As a rule they have none, and then rounding takes half as
+// many instructions.
+template <class Vector>
+SNUG_INLINE int64_t RoundPairs(int64_t i, int64_t n, const float* from, BFloat16* to) {
+  constexpr auto kCount = static_cast<int64_t>(sizeof(Vector) / sizeof(float));
+  Vector one, two;
+  for (; i + 2 * kCount <= n; i += 2 * kCount) {
+    std::memcpy(&one, from + i, sizeof(Vector));
+    std::memcpy(&two, from + i + kCount, sizeof(Vector));
+    if (HaveNaN(one, two)) [[unlikely]] {
+      StoreRounded<false>(one, to + i);
+      StoreRounded<false>(two, to + i + kCount);
+    } else {
+      StoreRounded<true>(one, to + i);
+      StoreRounded<true>(two, to + i + kCount);
+    }
+  }
+  return i;
+}
+
+}  // namespace internal
+#endif
+
+// Rounds a row, which lies elsewhere than the numbers that it is made of.
+template <Isa kIsa>
+SNUG_INLINE void RoundRow(IsaConstant<kIsa> /*isa*/, int64_t n, const float* from, BFloat16* to) {
+  int64_t i = 0;
+#if SNUG_X86_VECTORS
+  if constexpr (kIsa != Isa::kBaseline) {
+    using Vector = typename internal::VectorOf<kIsa>::Floats;
+    using Short = internal::VectorOf<Isa::kAvx2>::Floats;
+    constexpr auto kShort = static_cast<int64_t>(sizeof(Short) / sizeof(float));
+    i = internal::RoundPairs<Vector>(i, n, from, to);
+    i = internal::RoundEach<Vector>(i, n, from, to);
+    if constexpr (kIsa == Isa::kAvx512) i = internal::RoundEach<Short>(i, n, from, to);
+    // The last numbers are rounded once more with those before them.
+    if (i < n && n >= kShort) i = internal::RoundEach<Short>(n - kShort, n, from, to);
+  }
+#endif
+  for (; i < n; ++i) to[i] = static_cast<BFloat16>(from[i]);
+}
+
+// Sets to[i] = number(i) for i in [0, n). What number(i) reads may lie where to[i] does, if it is no narrower: in
+// bfloat16 some numbers are read before the first of them is written.
+template <Isa kIsa, class T, class Number>
+SNUG_INLINE void FillRow(IsaConstant<kIsa> isa, int64_t n, T* to, const Number& number) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    // In two loops: GCC makes many more instructions of the rounding when it makes them of both together.
+    constexpr int64_t kRounded = 256;
+    alignas(64) float numbers[kRounded];
+    for (int64_t begin = 0; begin < n; begin += kRounded) {
+      const int64_t count = std::min(kRounded, n - begin);
+      SNUG_INDEPENDENT
+      for (int64_t i = 0; i < count; ++i) numbers[i] = number(begin + i);
+      RoundRow(isa, count, numbers, to + begin);
+    }
+  } else {
+    SNUG_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(number(i));
+  }
 }
 
 }  // namespace snug::core

@@ -11,8 +11,9 @@
 #include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
-#include "ops/kit/elementwise.h"
+#include "ops/kit/expression.h"
 #include "ops/math/functions.h"
+#include "ops/math/values_cuda.h"
 
 namespace snug::core {
 namespace {
@@ -98,7 +99,7 @@ absl::Status Launch(const KernelContext& k, const F& f, std::index_sequence<J...
 template <class F>
 absl::Status ElementwiseOnCuda(const KernelContext& k, const F& f) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    return Launch<F, decltype(zero)>(k, f, std::make_index_sequence<internal::kArity<F>>());
+    return Launch<F, decltype(zero)>(k, f, std::make_index_sequence<kArity<F>>());
   });
 }
 

@@ -62,7 +62,7 @@ absl::Status Kernel(const KernelContext& k) {
         if (ToUniform(random.Word(static_cast<uint64_t>(i))) < rate) {
           std::fill_n(y + i * n, n, T(0));
         } else {
-          WithIsa([=]() SNUG_LAMBDA { MapBlock(n, scale, y + i * n, x + i * n); });
+          WithIsa([=](auto isa) SNUG_LAMBDA { MapBlock(isa, n, scale, y + i * n, x + i * n); });
         }
       }
     });

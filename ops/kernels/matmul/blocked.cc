@@ -194,7 +194,7 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& 
     }
   }
   if (!r.last() || SumsAreAll(r.call, r.activation)) return;
-  FinishBlock(r.call, r.activation, r.i0 + at.i, r.j0 + at.j, at.rows, at.columns, sums, r.sums_row);
+  FinishBlock(isa, r.call, r.activation, r.i0 + at.i, r.j0 + at.j, at.rows, at.columns, sums, r.sums_row);
 }
 
 template <Isa kIsa, class A, class B, class C>

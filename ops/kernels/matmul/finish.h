@@ -8,6 +8,7 @@
 #include "engine/base/dtype.h"
 #include "ops/activation.h"
 #include "ops/kernels/matmul/gemm.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
 #include "ops/math/functions.h"
@@ -15,19 +16,17 @@
 namespace snug::core {
 
 // Writes y [rows, columns] = activation(sums + bias), where bias may be null. y may be the sums.
-template <class T, class Bias>
-SNUG_INLINE void FinishProduct(Activation activation, int64_t rows, int64_t columns, const float* sums,
-                               int64_t sums_row, const Bias* bias, T* y, int64_t y_row) {
+template <Isa kIsa, class T, class Bias>
+SNUG_INLINE void FinishProduct(IsaConstant<kIsa> isa, Activation activation, int64_t rows, int64_t columns,
+                               const float* sums, int64_t sums_row, const Bias* bias, T* y, int64_t y_row) {
   const auto sweep = [=](auto f) SNUG_LAMBDA {
     for (int64_t i = 0; i < rows; ++i) {
       const float* from = sums + i * sums_row;
       T* to = y + i * y_row;
       if (bias != nullptr) {
-        SNUG_INDEPENDENT
-        for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(f(from[j] + static_cast<float>(bias[j])));
+        FillRow(isa, columns, to, [=](int64_t j) SNUG_LAMBDA { return f(from[j] + static_cast<float>(bias[j])); });
       } else {
-        SNUG_INDEPENDENT
-        for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(f(from[j]));
+        FillRow(isa, columns, to, [=](int64_t j) SNUG_LAMBDA { return f(from[j]); });
       }
     }
   };
@@ -62,8 +61,9 @@ SNUG_INLINE void WithGradientOf(SlopeOf of, const Fn& f) {
 
 // Multiplies c [rows, columns] by the slopes that a function has at each of these numbers. A c in bfloat16 has been
 // rounded before, as it is where that is done in a sweep of its own.
-template <class T>
-SNUG_INLINE void MultiplyBySlopes(SlopeOf of, int64_t rows, int64_t columns, const T* at, int64_t row, T* c) {
+template <Isa kIsa, class T>
+SNUG_INLINE void MultiplyBySlopes(IsaConstant<kIsa> isa, SlopeOf of, int64_t rows, int64_t columns, const T* at,
+                                  int64_t row, T* c) {
   WithGradientOf(of, [=](auto gradient) SNUG_LAMBDA {
     // The forward pass left these numbers long ago, and a block's rows are so short that no processor foresees the
     // next.
@@ -73,10 +73,8 @@ SNUG_INLINE void MultiplyBySlopes(SlopeOf of, int64_t rows, int64_t columns, con
       for (int64_t j = 0; j < columns; j += kOfLine) __builtin_prefetch(later + j);
       const T* const from = at + i * row;
       T* const to = c + i * row;
-      SNUG_INDEPENDENT
-      for (int64_t j = 0; j < columns; ++j) {
-        to[j] = static_cast<T>(gradient(static_cast<float>(from[j]), static_cast<float>(to[j])));
-      }
+      FillRow(isa, columns, to,
+              [=](int64_t j) SNUG_LAMBDA { return gradient(static_cast<float>(from[j]), static_cast<float>(to[j])); });
     }
   });
 }
@@ -89,15 +87,16 @@ bool SumsAreAll(const GemmCall<A, B, C>& call, Activation activation) {
 }
 
 // Does what is left to do for a block of a product, whose element [0, 0] is c's [i, j].
-template <class A, class B, class C>
-SNUG_INLINE void FinishBlock(const GemmCall<A, B, C>& call, Activation activation, int64_t i, int64_t j, int64_t rows,
-                             int64_t columns, const float* sums, int64_t sums_row) {
+template <Isa kIsa, class A, class B, class C>
+SNUG_INLINE void FinishBlock(IsaConstant<kIsa> isa, const GemmCall<A, B, C>& call, Activation activation, int64_t i,
+                             int64_t j, int64_t rows, int64_t columns, const float* sums, int64_t sums_row) {
   C* const c = call.c + i * call.n + j;
   if (call.bias != nullptr || activation != Activation::kIdentity || !std::is_same_v<C, float>) {
-    FinishProduct(activation, rows, columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + j, c, call.n);
+    FinishProduct(isa, activation, rows, columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + j, c,
+                  call.n);
   }
   if (call.slope != SlopeOf::kNothing) {
-    MultiplyBySlopes(call.slope, rows, columns, call.slope_at + i * call.n + j, call.n, c);
+    MultiplyBySlopes(isa, call.slope, rows, columns, call.slope_at + i * call.n + j, call.n, c);
   }
 }
 

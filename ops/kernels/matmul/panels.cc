@@ -323,7 +323,8 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
     p += depth;
   } while (p < call.k);
   if (call.activation != Activation::kSigmoid && call.activation != Activation::kTanh) return;
-  FinishProduct(call.activation, at.rows, at.columns, c, call.n, static_cast<const float*>(nullptr), c, call.n);
+  FinishProduct(IsaConstant<kIsa>(), call.activation, at.rows, at.columns, c, call.n,
+                static_cast<const float*>(nullptr), c, call.n);
 }
 
 // The rows of a become floats piece by piece, and the sums are rounded in a last sweep.
@@ -362,8 +363,8 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
                         next);
     p += depth;
   } while (p < call.k);
-  FinishProduct(call.activation, at.rows, at.columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + at.j,
-                call.c + at.i * call.n + at.j, call.n);
+  FinishProduct(IsaConstant<kIsa>(), call.activation, at.rows, at.columns, sums, sums_row,
+                call.bias == nullptr ? nullptr : call.bias + at.j, call.c + at.i * call.n + at.j, call.n);
 }
 
 // How c is cut into rectangles: with several beside each other a is read as many times, so that has to make the thread

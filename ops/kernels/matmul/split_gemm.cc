@@ -363,7 +363,8 @@ void MultiplyPart(const GemmCall<float>& call, Activation activation, const Run&
                       next_panel);
         std::swap(panel, next_panel);
         if (!last || finished) continue;
-        WithIsa([&]() SNUG_LAMBDA { FinishBlock(call, activation, block.row, j, block.rows, width, c, call.n); });
+        WithIsa([&](auto isa)
+                    SNUG_LAMBDA { FinishBlock(isa, call, activation, block.row, j, block.rows, width, c, call.n); });
       }
     }
   }

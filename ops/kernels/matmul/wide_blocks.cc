@@ -453,8 +453,9 @@ class PartOfProduct {
       const float* const next_c = i + rows < rows_ ? sum_at(i + rows, j) : sum_at(0, last ? column_ : j + columns);
       MultiplyRun(i, rows, j, columns, next_c);
       if (!last_piece() || SumsAreAll(call_, activation_)) continue;
-      RunOn<kIsa>(
-          [&]() SNUG_LAMBDA { FinishBlock(call_, activation_, row_ + i, j, rows, columns, sum_at(i, j), sums_row()); });
+      RunOn<kIsa>([&]() SNUG_LAMBDA {
+        FinishBlock(IsaConstant<kIsa>(), call_, activation_, row_ + i, j, rows, columns, sum_at(i, j), sums_row());
+      });
     }
   }
 

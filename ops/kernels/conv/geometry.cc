@@ -79,6 +79,10 @@ double ConvGeometry::multiply_adds() const {
   return static_cast<double>(output_shape().num_elements()) * static_cast<double>(group_channels * taps());
 }
 
+bool IsStrided(const ConvGeometry& g) {
+  return std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
+}
+
 absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const Shape& x) {
   ConvGeometry g;
   g.spatial = x.rank() - 2;

@@ -39,6 +39,9 @@ struct ConvGeometry {
   double multiply_adds() const;
 };
 
+// Says whether it goes in longer steps than of one along an axis.
+bool IsStrided(const ConvGeometry& g);
+
 // `x` is [batch, channels, spatial...] with 1 to 3 spatial dimensions. The error says which option does not suit.
 absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const Shape& x);
 

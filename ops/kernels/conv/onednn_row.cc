@@ -69,6 +69,12 @@ ConvSpec SpecOf(ConvPart part, const ConvNode& node, const NodeTypes& t, int all
   return spec;
 }
 
+// Says whether slices in float32 are better than tiles of bfloat16, though the machine has these.
+bool SlicesBeatTiles(ConvPart part, const ConvSpec& spec) {
+  const bool narrow = spec.x.dtype == DType::kBFloat16 && spec.y.dtype == DType::kBFloat16;
+  return narrow && part == ConvPart::kGradWeight && onednn::HasAmx() && onednn::ConvSlices(spec).beat_tiles(spec);
+}
+
 // Hands over the kernel, or wishes for the layout that the weights should have, or declines.
 absl::Status Settle(PrepareContext& c, ConvPart part, const absl::StatusOr<ConvKernel>& made) {
   if (onednn::Declines(c, made.status())) return absl::OkStatus();
@@ -84,28 +90,33 @@ absl::Status Settle(PrepareContext& c, ConvPart part, const absl::StatusOr<ConvK
   return absl::OkStatus();
 }
 
-// Makes a kernel for bfloat16 images that computes in float32: slice by slice where that pays, otherwise between casts.
-// The weights have to be float32 for slices, which the compiler arranges where they are a parameter, or its gradient.
-absl::Status PrepareSlices(PrepareContext& c, ConvPart part, const ConvSpec& spec) {
+// Prepares a kernel for bfloat16 images that computes in float32 slice by slice, and says whether it can. Where it
+// pays, the weights have to be float32, which the compiler is asked for first, and arranges where they are a parameter,
+// or a gradient that updates alone read.
+absl::StatusOr<bool> PreparesSlices(PrepareContext& c, ConvPart part, const ConvSpec& spec) {
   if (!c.unrounded()) {
     c.WantUnrounded();
-    return absl::OkStatus();
+    return true;
   }
   const bool weights_are_input = part != ConvPart::kGradWeight;
   const auto wide = [&](int i) { return !c.types().has_input(i) || c.types().input(i).dtype == DType::kFloat32; };
   const bool weights_wide = weights_are_input ? wide(1) && wide(2) : c.types().output(0).dtype == DType::kFloat32;
-  if (weights_wide && onednn::ConvSlices(spec).pay(spec, weights_are_input)) {
-    const absl::StatusOr<ConvKernel> made = onednn::MakeSlicedConv(spec, CallsOf(part).make, weights_are_input);
-    if (made.ok()) return Settle(c, part, made);
-    if (!absl::IsUnimplemented(made.status())) return made.status();
-  }
-  c.WantFloat32();
-  return absl::OkStatus();
+  if (!weights_wide || !onednn::ConvSlices(spec).pay(spec, weights_are_input)) return false;
+  const absl::StatusOr<ConvKernel> made = onednn::MakeSlicedConv(spec, CallsOf(part).make, weights_are_input);
+  if (absl::IsUnimplemented(made.status())) return false;
+  SNUG_RETURN_IF_ERROR(Settle(c, part, made));
+  return true;
 }
 
 absl::Status Prepare(PrepareContext& c, ConvPart part, DescribeConv describe) {
   ConvSpec spec = SpecOf(part, describe(c.types()), c.types(), c.threads());
-  if (onednn::ComputesBFloat16InFloat32(c)) return PrepareSlices(c, part, spec);
+  const bool in_float32 = onednn::ComputesBFloat16InFloat32(c);
+  if (in_float32 || (onednn::NothingIsChosen(c) && SlicesBeatTiles(part, spec))) {
+    SNUG_ASSIGN_OR_RETURN(const bool prepared, PreparesSlices(c, part, spec));
+    if (prepared && !in_float32) c.SetVariant(onednn::kInFloat32);
+    if (!prepared && in_float32) c.WantFloat32();  // between casts
+    if (prepared || in_float32) return absl::OkStatus();
+  }
   spec.implementation = std::string(onednn::ChosenImplementation(c));
   return Settle(c, part, CallsOf(part).make(spec));
 }
@@ -116,7 +127,8 @@ Names Variants(const PrepareContext& c, ConvPart part, DescribeConv describe) {
   const ConvSpec spec = SpecOf(part, describe(c.types()), c.types(), c.threads());
   const Calls calls = CallsOf(part);
   SNUG_ASSIGN_OR_RETURN(std::vector<std::string> variants, calls.implementations(spec));
-  SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(dtype, calls.make(spec).status(), variants));
+  SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(dtype, !onednn::MultipliesBFloat16() || SlicesBeatTiles(part, spec),
+                                             calls.make(spec).status(), variants));
   return variants;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/base/bfloat16.h"
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core::onednn {
@@ -43,9 +44,7 @@ void Widen(int64_t n, const BFloat16* from, float* to) {
   });
 }
 void Round(int64_t n, const float* from, BFloat16* to) {
-  WithIsa([=]() SNUG_LAMBDA {
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<BFloat16>(from[i]);
-  });
+  WithIsa([=](auto isa) SNUG_LAMBDA { RoundRow(isa, n, from, to); });
 }
 void Add(int64_t n, const float* from, float* to) {
   WithIsa([=]() SNUG_LAMBDA {
@@ -207,6 +206,17 @@ ConvSlices::ConvSlices(const ConvSpec& spec) {
 bool ConvSlices::pay(const ConvSpec& spec, bool weights_are_input) const {
   const int64_t tasks = weights_are_input ? count : std::min(count, kMostParts);
   return tasks >= std::max<int64_t>(spec.threads, 2) && spec.w.num_elements() <= kMostWeights;
+}
+
+bool ConvSlices::beat_tiles(const ConvSpec& spec) const {
+  // As measured (docs/benchmarks/bfloat16.md, "Few channels").
+  const ops::ConvGeometry& g = spec.geometry;
+  if (g.spatial != 2 || g.groups != 1 || !pay(spec, /*weights_are_input=*/false)) return false;
+  if (ops::IsStrided(g)) return g.in_channels <= 4 && g.out_channels <= 32 && g.taps() <= 25;
+  // Rows are padded to tiles, so short ones take as long as long ones; very short ones are left to tiles.
+  const int64_t row = g.out[1];
+  return g.in_channels <= 6 && g.in_channels * g.out_channels <= 256 && row >= 8 && row <= 64 &&
+         g.in_channels * row <= 100;
 }
 
 absl::StatusOr<ConvKernel> MakeSlicedConv(const ConvSpec& spec, MakeConvFn make, bool weights_are_input) {

@@ -42,10 +42,6 @@ bool IsProductOfPixels(const ConvGeometry& g) {
   return g.taps() == 1 && g.groups == 1 && g.pad_begin == kNone && g.pad_end == kNone;
 }
 
-bool IsStrided(const ConvGeometry& g) {
-  return std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
-}
-
 template <class T>
 const T* TakenPixels<T>::Row(int64_t pixel) const {
   Place place(g_.out, pixel);

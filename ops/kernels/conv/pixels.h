@@ -12,8 +12,6 @@ namespace snug::core::ops {
 // padding and no groups.
 bool IsProductOfPixels(const ConvGeometry& g);
 
-bool IsStrided(const ConvGeometry& g);
-
 // These are instantiated for float and BFloat16. Data is channels-last, and nothing is padded.
 
 // The pixels of x that a product takes for each one of the result, where they are.

@@ -201,9 +201,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
   const auto run_asked = [&](bool asked, const char* option, absl::Span<const Pass> passes,
                              int number) -> absl::Status {
-    if (!asked || !options.training) return absl::OkStatus();
+    if (!asked) return absl::OkStatus();
     const size_t before = NodesEver(graph);
-    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, passes, number, options));
+    if (options.training) SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, passes, number, options));
     if (NodesEver(graph) == before) compiled.in_vain.emplace_back(option);
     return absl::OkStatus();
   };
@@ -219,6 +219,10 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastProcessorPasses(), 60, passes));
   }
   if (options.update_as_made) SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, PassesAsMade(), 60, options));
+  if (!options.training) {  // these are about updates, of which there are none then
+    if (options.update_as_made) compiled.in_vain.emplace_back("update-as-made");
+    if (!options.sparse_tables.patterns.empty()) compiled.in_vain.emplace_back("sparse-tables");
+  }
   compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding
   if (options.keep_derived) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastKeepingPasses(), 60, options));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
@@ -343,7 +344,7 @@ SNUG_OPS(softmax) {
                  .gradient = gradient,
                  .aliases = {{Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
-                 .kernels = {Plain(cpu), OwnOnCuda(cuda)},
+                 .kernels = {Plain(std::move(cpu)), OwnOnCuda(std::move(cuda))},
                  .samples = samples};
   };
   const auto backward = [](absl::string_view name, absl::string_view doc, KernelFn cpu, KernelFn cuda) {
@@ -354,7 +355,7 @@ SNUG_OPS(softmax) {
                  .infer = InferGrad,
                  .aliases = {{Alias::Kind::kMayShare, 0, 1}, {Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
-                 .kernels = {Plain(cpu), OwnOnCuda(cuda)},
+                 .kernels = {Plain(std::move(cpu)), OwnOnCuda(std::move(cuda))},
                  .samples = GradSamples};
   };
   return {

@@ -56,6 +56,14 @@ class KeepDerivedTest(SnugTest):
         self.assertIn("loss", self.run_snug(*forward, "--only=fc3,loss").stdout)
         self.assertIn("--gradient-norm: is for training", self.error(*forward, "--gradient-norm"))
 
+    def test_what_is_for_training_does_nothing_silently(self):
+        for command in (("step", LENET, "--steps=1"), ("plan", LENET)):
+            self.assertIn("flags are for training: expected no --forward",
+                          self.error(*command, "--forward", "--learning-rate=0.1"))
+        for flag in ("update-as-made", "loss-in-blocks", "recompute-sweeps"):
+            told = self.run_snug("step", LENET, "--forward", "--steps=1", "--threads=1", f"--{flag}")
+            self.assertIn(f"--{flag} changes nothing in this network", told.stderr)
+
     def test_steps_measure_what_making_the_derived_takes_too(self):
         # Making what resnet18's weights give takes more than a step of one picture.
         steps = json.loads(self.run_snug("step", "models/resnet18.pbtxt", "--forward", "--keep-derived", "--batch=1",

@@ -244,6 +244,7 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_RETURN_IF_ERROR(batches.Check());
+  SNUG_RETURN_IF_ERROR(optimizer.CheckForwardOnly(forward));
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options({&loaded}));

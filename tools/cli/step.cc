@@ -151,8 +151,10 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
       "Trains some steps on seeded random data (one batch, used again) and prints the loss and time of each; with\n"
       "--forward they are forward passes.");
   flags.Add("steps", &f.steps, "how many; default 10", 1);
-  flags.Add("forward", &f.forward,
-            "the forward pass alone, for which flags of training do nothing; default: training steps");
+  flags.Add(
+      "forward", &f.forward,
+      "the forward pass alone, without flags of the optimizer; what other flags of training ask for is said to change "
+      "nothing; default: training steps");
   f.compile.AddKeepDerivedTo(flags);
   f.compile.AddOnlyTo(flags);
   flags.Add("seed", &f.seed, "of parameters, data and dropout; default 0");
@@ -168,6 +170,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_RETURN_IF_ERROR(f.compile.CheckForwardOnly(f.forward));
+  SNUG_RETURN_IF_ERROR(optimizer.CheckForwardOnly(f.forward));
   if (f.forward && f.gradient_norm) {
     return absl::InvalidArgumentError("--gradient-norm: is for training, expected no --forward beside it");
   }
@@ -186,6 +189,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   const OpRegistry& registry = OpRegistry::Builtin();
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
   SayWhatVaries(compiled);
+  std::fputs(InVainText(compiled).c_str(), stderr);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(std::move(compiled), session_options));
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, registry, static_cast<uint64_t>(f.seed)));
   SNUG_RETURN_IF_ERROR(observer.Attach(*session, registry, f.steps));

@@ -320,6 +320,7 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
     return 0;
   }
   SNUG_RETURN_IF_ERROR(f.compile.CheckForwardOnly(f.forward));
+  SNUG_RETURN_IF_ERROR(f.optimizer.CheckForwardOnly(f.forward && !f.train));
   const std::vector<Variant> variants = VariantsOf(arguments, f.vary);
   std::vector<BenchRow> rows;
   for (const bool training : {false, true}) {

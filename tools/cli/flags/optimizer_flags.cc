@@ -13,6 +13,11 @@ void OptimizerFlags::AddTo(Flags& flags) {
   AddProtoFlags("", "optimizer", &given_, flags);
 }
 
+absl::Status OptimizerFlags::CheckForwardOnly(bool forward) const {
+  if (!forward || given_.ByteSizeLong() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("the optimizer's flags are for training: expected no --forward beside them");
+}
+
 absl::Status OptimizerFlags::SetIn(const LoadedNetwork& model, CompileOptions* options) {
   if (given_.ByteSizeLong() == 0) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(CheckOptimizer(given_, OptionPlaces::OnCommandLine()));

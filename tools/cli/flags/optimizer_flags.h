@@ -13,6 +13,8 @@ namespace snug::core::cli {
 class OptimizerFlags {
  public:
   void AddTo(Flags& flags);
+  // For commands that train unless --forward is given.
+  absl::Status CheckForwardOnly(bool forward) const;
   // Makes `options` refer to the model file's optimizer with what the command line says, if it says anything. This must
   // outlive its use.
   absl::Status SetIn(const LoadedNetwork& model, CompileOptions* options);

@@ -194,7 +194,10 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& 
     }
   }
   if (!r.last() || SumsAreAll(r.call, r.activation)) return;
-  FinishBlock(isa, r.call, r.activation, r.i0 + at.i, r.j0 + at.j, at.rows, at.columns, sums, r.sums_row);
+  // A function of its own: inlined, it would take registers from the loops above.
+  WithIsa([&](auto now) SNUG_LAMBDA {
+    FinishBlock(now, r.call, r.activation, r.i0 + at.i, r.j0 + at.j, at.rows, at.columns, sums, r.sums_row);
+  });
 }
 
 template <Isa kIsa, class A, class B, class C>

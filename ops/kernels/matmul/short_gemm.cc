@@ -55,8 +55,11 @@ SNUG_INLINE void Finish(int64_t m, int64_t rows, const float* sums, int64_t stri
     for (; r < rows; ++r) {
       for (int64_t l = 0; l < kFinished; ++l) finished[l * kBlockRows + r] = sums[r * stride + i + l];
     }
-    FinishProduct(IsaConstant<kIsa>(), activation, std::min(kFinished, m - i), rows,
-                  static_cast<const float*>(finished), kBlockRows, bias, y + i * y_row, y_row);
+    // A function of its own: inlined, it would take registers from the product's loops.
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      FinishProduct(isa, activation, std::min(kFinished, m - i), rows, static_cast<const float*>(finished), kBlockRows,
+                    bias, y + i * y_row, y_row);
+    });
   }
 }
 

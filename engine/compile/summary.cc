@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/compile/control/rolled_loop.h"
+#include "engine/compile/kernels/derive.h"
 #include "engine/compile/pipeline.h"
 #include "ops/graph_builder.h"
 #include "proto/loops.pb.h"
@@ -24,12 +25,6 @@ std::string BodyText(const Compiled& compiled, NodeId id, std::string (*text_of)
   return absl::StrCat("  ", absl::StrReplaceAll(text, {{"\n", "\n  "}}), "\n");
 }
 
-// Others than these hold what a step or the host leaves there, such as a state that a network carries.
-bool IsWeight(VariableRole role) {
-  return role == VariableRole::kParameter || role == VariableRole::kStatistic || role == VariableRole::kConstant ||
-         role == VariableRole::kDerived;
-}
-
 }  // namespace
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
@@ -37,7 +32,7 @@ GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
   std::vector<bool> of_weights(graph.value_capacity());
   for (const Variable& variable : graph.variables()) {
     if (variable.role == VariableRole::kParameter) summary.parameters += variable.type.num_elements();
-    of_weights[static_cast<size_t>(variable.value.index)] = IsWeight(variable.role);
+    of_weights[static_cast<size_t>(variable.value.index)] = HoldsStill(variable.role);
   }
   for (const NodeId id : graph.ProgramOrder()) {
     ++summary.nodes;

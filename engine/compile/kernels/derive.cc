@@ -12,10 +12,6 @@
 namespace snug::core {
 namespace {
 
-bool HoldsStill(VariableRole role) {
-  return role == VariableRole::kParameter || role == VariableRole::kStatistic || role == VariableRole::kConstant;
-}
-
 class Taker {
  public:
   Taker(Graph& graph, const OpRegistry& registry, std::vector<KernelChoice>& kernels)
@@ -98,6 +94,10 @@ class Taker {
 };
 
 }  // namespace
+
+bool HoldsStill(VariableRole role) {
+  return role == VariableRole::kParameter || role == VariableRole::kStatistic || role == VariableRole::kConstant;
+}
 
 std::vector<char> FindDerived(const Graph& graph, const OpRegistry& registry) {
   std::vector<char> derived(graph.value_capacity(), 0);

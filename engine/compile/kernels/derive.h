@@ -11,6 +11,10 @@
 
 namespace snug::core {
 
+// Says whether Variables of this role hold the same from step to step, unless training changes them: not what a step or
+// the host leaves there, such as a state that a network carries.
+bool HoldsStill(VariableRole role);
+
 // By value id: whether the value is the content of a Variable that no node of the graph changes, or follows from such
 // alone.
 std::vector<char> FindDerived(const Graph& graph, const OpRegistry& registry);

@@ -57,7 +57,7 @@ class KeepDerivedTest(SnugTest):
         self.assertIn("--gradient-norm: is for training", self.error(*forward, "--gradient-norm"))
 
     def test_what_is_for_training_does_nothing_silently(self):
-        for command in (("step", LENET, "--steps=1"), ("plan", LENET)):
+        for command in (("step", LENET, "--steps=1"), ("plan", LENET), ("bench", LENET, "--seconds=0")):
             self.assertIn("flags are for training: expected no --forward",
                           self.error(*command, "--forward", "--learning-rate=0.1"))
         for flag in ("update-as-made", "loss-in-blocks", "recompute-sweeps"):

@@ -15,7 +15,9 @@ void OptimizerFlags::AddTo(Flags& flags) {
 
 absl::Status OptimizerFlags::CheckForwardOnly(bool forward) const {
   if (!forward || given_.ByteSizeLong() == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("the optimizer's flags are for training: expected no --forward beside them");
+  return absl::InvalidArgumentError(
+      "--learning-rate, --clip-norm and the optimizer's other flags are for training: expected no --forward beside "
+      "them");
 }
 
 absl::Status OptimizerFlags::SetIn(const LoadedNetwork& model, CompileOptions* options) {

@@ -100,6 +100,16 @@ absl::Status GradContext::LayerStyle(absl::string_view op) {
   return status();
 }
 
+absl::Status GradientFromOutput(GradContext& g, absl::string_view op) {
+  g.SetInputGrad(0, g.Op(op, {g.output(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+absl::Status GradientFromInput(GradContext& g, absl::string_view op) {
+  g.SetInputGrad(0, g.Op(op, {g.input(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
 NodeSpec GradContext::Describe(absl::string_view op, absl::string_view suffix) {
   return {.name = absl::StrCat(node().name, "/", suffix.empty() ? op : suffix),
           .op = std::string(op),

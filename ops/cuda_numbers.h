@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "engine/base/bfloat16.h"
-#include "ops/kit/cuda_pack.h"
+#include "ops/kit/cuda/pack.h"
 #include "ops/kit/vec_math.h"
 
 namespace snug::core {

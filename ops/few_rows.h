@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "engine/base/dtype.h"
-#include "ops/kit/cuda_threads.h"
+#include "ops/kit/cuda/threads.h"
 
 namespace snug::core {
 

@@ -60,4 +60,9 @@ class GradContext : public OpContext {
   std::vector<ValueId> input_grads_;
 };
 
+// The gradient of input 0 as a single node of `op`, with the node's options. Its inputs are, as the name says, the
+// node's output or input, and dy.
+absl::Status GradientFromOutput(GradContext& g, absl::string_view op);
+absl::Status GradientFromInput(GradContext& g, absl::string_view op);
+
 }  // namespace snug::core

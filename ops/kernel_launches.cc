@@ -5,7 +5,7 @@
 #include "ops/kernels/group_norm/cuda.h"
 #include "ops/kernels/pool/global.h"
 #include "ops/kernels/reduce/reduce.h"
-#include "ops/kit/cuda_reduce_spread.h"
+#include "ops/kit/cuda/reduce_spread.h"
 #include "proto/network.pb.h"
 
 namespace snug::core {

@@ -107,7 +107,7 @@ struct KernelRow {
   // and the registry leaves the row out.
   KernelFn run = nullptr;
   // Does the same for 1 to kMostTogether nodes of this row at once, whose ports have the same dtypes
-  // (ops/kit/cuda_together.h). Null: they run one by one.
+  // (ops/kit/cuda/together.h). Null: they run one by one.
   TogetherFn together = nullptr;
 };
 

@@ -7,7 +7,7 @@
 
 #include "engine/base/dtype.h"
 #include "ops/few_rows.h"
-#include "ops/kit/cuda_threads.h"
+#include "ops/kit/cuda/threads.h"
 
 namespace snug::core {
 

@@ -75,21 +75,6 @@ SNUG_INLINE float Polynomial(float t) {
   }
 }
 
-inline constexpr std::array<float, 9> kLogTerms = {3.3333331174e-1F,  -2.4999993993e-1F, 2.0000714765e-1F,
-                                                   -1.6668057665e-1F, 1.4249322787e-1F,  -1.2420140846e-1F,
-                                                   1.1676998740e-1F,  -1.1514610310e-1F, 7.0376836292e-2F};
-
-// Log (ops/kit/vec_math.h) of a positive normal number, without what that does with others: in so long a loop the
-// compiler makes branches of it. Of others it is some number.
-SNUG_INLINE float LogOfNormal(float x) {
-  const int32_t bits = std::bit_cast<int32_t>(x);
-  const int32_t e = Wrap(bits, 0x3f3504f3) >> 23;  // so that the rest lies in [sqrt(1/2), sqrt(2))
-  const float f = std::bit_cast<float>(Wrap(bits, e << 23)) - 1.0F;
-  const auto n = static_cast<float>(e);
-  const float square = f * f;
-  return (f + (Polynomial<kLogTerms>(f) * f * square + n * -2.12194440e-4F - 0.5F * square)) + n * 0.693359375F;
-}
-
 }  // namespace internal
 
 // Returns gelu'(x), where y is gelu(x) and x is left of the minimum if `left`. NaN gives NaN.
@@ -111,7 +96,8 @@ SNUG_INLINE float GeluSlope(float y, bool left) {
   const float ratio = y * kInverse;
   constexpr float kLeastRatio = 0x1p-30F;  // u is beyond kLeftTo
   const float between = ratio > 1.0F ? 1.0F : ratio;
-  const float u = std::sqrt(-internal::LogOfNormal(between < kLeastRatio ? kLeastRatio : between));
+  // Of what Log does with other numbers the compiler would make branches in so long a loop.
+  const float u = std::sqrt(-internal::LogOfNormal(between < kLeastRatio ? kLeastRatio : between, /*scale=*/0));
   const float left_slope = y * u * Polynomial<Form::kLeft>(u * (2 / internal::kLeftTo) - 1.0F);
   // Where u is NaN because y is not, as right of the minimum, the other side is taken.
   return Select(left, Select(u > internal::kLeftTo, 0.0F, left_slope), right_slope);

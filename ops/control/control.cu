@@ -1,7 +1,7 @@
 #include "ops/control/control_cuda.h"
 #include "ops/control/row_mask.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

@@ -24,16 +24,6 @@ OpDef CompleteElementwise(OpDef op, InferFn infer, ElementwiseForm form, KernelF
 
 }  // namespace internal
 
-absl::Status GradientFromOutput(GradContext& g, absl::string_view op) {
-  g.SetInputGrad(0, g.Op(op, {g.output(0), g.output_grad(0)}, g.options_handle()));
-  return g.status();
-}
-
-absl::Status GradientFromInput(GradContext& g, absl::string_view op) {
-  g.SetInputGrad(0, g.Op(op, {g.input(0), g.output_grad(0)}, g.options_handle()));
-  return g.status();
-}
-
 ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape) {
   if (!g.status().ok() || g.type(value).shape == shape) return value;
   proto::ShapeOf target;

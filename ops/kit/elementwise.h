@@ -206,11 +206,6 @@ OpDef Broadcasting(OpDef op) {  // NOLINT(performance-unnecessary-value-param): 
                                        BroadcastKernel<F, make>, internal::CudaKernelOf<F, make>());
 }
 
-// The gradient of a one-input op as a single node of `op`, with the node's options. Its inputs are dy and, as the name
-// says, the node's output or input.
-absl::Status GradientFromOutput(GradContext& g, absl::string_view op);
-absl::Status GradientFromInput(GradContext& g, absl::string_view op);
-
 // Returns `value` summed over the axes along which `shape` was broadcast to it, or `value` itself if there are none.
 ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape);
 

@@ -13,7 +13,8 @@
 namespace snug::core {
 
 // `axis` within `rank`. Negative axes count from the end. It is an error if the axis is none of them, or if it is the
-// batch counted from the end: an op that cuts or joins the batch by accident is hard to find later.
+// batch counted from the end: an op that cuts or joins the batch by accident is hard to find later. Ops that sum or
+// normalise along an axis take it as it is said, because what has no batch any more may have one axis alone.
 absl::StatusOr<int> AxisOption(absl::string_view option, int64_t axis, int rank);
 
 // The shape in the repeated field `dim` of a message.

@@ -80,13 +80,14 @@ SNUG_INLINE float ExpOrZero(float x) {
   return p * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
 }
 
-// The error is at most 1 ulp.
-SNUG_INLINE float Log(float x) {
-  const bool subnormal = x < std::numeric_limits<float>::min();
-  const int32_t bits = std::bit_cast<int32_t>(subnormal ? x * 0x1p23F : x);
-  const int32_t e = internal::Wrap(bits, 0x3f3504f3) >> 23;  // so that the rest lies in [sqrt(1/2), sqrt(2))
-  const float f = std::bit_cast<float>(internal::Wrap(bits, e << 23)) - 1.0F;
-  const float n = static_cast<float>(subnormal ? e - 23 : e);
+namespace internal {
+
+// Returns the logarithm of a positive normal number by 2^scale; of others it is some number.
+SNUG_INLINE float LogOfNormal(float x, int32_t scale) {
+  const int32_t bits = std::bit_cast<int32_t>(x);
+  const int32_t e = Wrap(bits, 0x3f3504f3) >> 23;  // so that the rest lies in [sqrt(1/2), sqrt(2))
+  const float f = std::bit_cast<float>(Wrap(bits, e << 23)) - 1.0F;
+  const float n = static_cast<float>(e - scale);
   float p = 7.0376836292e-2F;
   p = p * f - 1.1514610310e-1F;
   p = p * f + 1.1676998740e-1F;
@@ -98,7 +99,15 @@ SNUG_INLINE float Log(float x) {
   p = p * f + 3.3333331174e-1F;
   const float square = f * f;
   const float low = p * f * square + n * -2.12194440e-4F - 0.5F * square;
-  const float y = (f + low) + n * 0.693359375F;
+  return (f + low) + n * 0.693359375F;
+}
+
+}  // namespace internal
+
+// The error is at most 1 ulp.
+SNUG_INLINE float Log(float x) {
+  const bool subnormal = x < std::numeric_limits<float>::min();
+  const float y = internal::LogOfNormal(subnormal ? x * 0x1p23F : x, subnormal ? 23 : 0);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float special = x == 0.0F ? -kInfinity : x == kInfinity ? x : std::numeric_limits<float>::quiet_NaN();
   return x > 0.0F && x < kInfinity ? y : special;

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "ops/kernels/reduce/cuda.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_columns.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/columns.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/linear/bias_add_cuda.h"
 

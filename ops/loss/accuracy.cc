@@ -8,6 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/loss/labels.h"
@@ -37,8 +38,6 @@ absl::Status InferTopK(InferContext& c) {
   if (k >= 1 && k <= classes) return absl::OkStatus();
   return c.OptionError("k", absl::StrCat("expected 1 to ", classes, " (the classes), found ", k));
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
 
 absl::Status Count(const KernelContext& context, int64_t k, int64_t ignored) {
   return DispatchFloating(context.input_type(0).dtype, [&](auto zero) {
@@ -130,7 +129,7 @@ SNUG_OPS(accuracy) {
            .outputs = {{.name = "accuracy", .type = PortType::kFloat32, .no_gradient = true}},
            .infer = Infer,
            .index_bound = LabelBound,
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<1>,
            .kernels = {Plain(AccuracyCpu),
                        {.device = kOnCuda,
                         .name = "own",
@@ -145,7 +144,7 @@ SNUG_OPS(accuracy) {
            .outputs = {{.name = "accuracy", .type = PortType::kFloat32, .no_gradient = true}},
            .infer = InferTopK,
            .index_bound = LabelBound,
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<1>,
            .kernels = {Plain(TopKCpu),
                        {.device = kOnCuda,
                         .name = "own",

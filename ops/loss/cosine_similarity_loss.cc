@@ -26,8 +26,9 @@ absl::Status Layer(LayerContext& c) {
   const Shape shape = c.type(c.input(0)).shape;
   const absl::StatusOr<int> axis = NormalizeAxis(options.axis(), shape.rank());
   if (!axis.ok()) return OptionError("axis", axis.status().message());
-  if (!(options.epsilon() > 0)) {
-    return OptionError("epsilon", absl::StrCat("expected more than 0, found ", options.epsilon()));
+  constexpr double kLeast = 1.1e-19;  // of whose square floats have all digits
+  if (!(options.epsilon() >= kLeast)) {
+    return OptionError("epsilon", absl::StrCat("expected at least ", kLeast, ", found ", options.epsilon()));
   }
   SNUG_RETURN_IF_ERROR(CheckTargetShape(c));
   proto::Reduce reduce;

@@ -19,7 +19,9 @@ functions::HuberGrad GradOf(const Options& options) { return {options.Get<proto:
 template <int kInputs>
 absl::Status Infer(InferContext& c) {
   const double delta = c.options<proto::HuberLoss>().delta();
-  if (!(delta > 0)) return c.OptionError("delta", absl::StrCat("expected more than 0, found ", delta));
+  if (!(static_cast<float>(delta) > 0)) {
+    return c.OptionError("delta", absl::StrCat("expected more than 0, as a float, found ", delta));
+  }
   return core::internal::InferSameShape<kInputs>(c);
 }
 
@@ -49,7 +51,7 @@ void Samples(SampleBuilder& s) {
       .With(ParseOptions<proto::HuberLoss>("delta: 0"))
       .Input({4})
       .Input({4})
-      .Fails("option \"delta\": expected more than 0, found 0");
+      .Fails("option \"delta\": expected more than 0, as a float, found 0");
 }
 
 void GradSamples(SampleBuilder& s) {

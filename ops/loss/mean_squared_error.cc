@@ -4,6 +4,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/kit/isa.h"
@@ -45,8 +46,6 @@ absl::Status Prepare(PrepareContext& c) {  // makes room for the chunks' sums
   c.SetWorkspaceBytes((n + kChunk - 1) / kChunk * static_cast<int64_t>(sizeof(double)));
   return absl::OkStatus();
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 3.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 absl::Status LossCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
@@ -115,7 +114,7 @@ SNUG_OPS(mean_squared_error) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<3>,
            .kernels = {{.name = "plain", .prepare = Prepare, .run = LossCpu},
                        {.device = kOnCuda,
                         .name = "own",
@@ -129,7 +128,7 @@ SNUG_OPS(mean_squared_error) {
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 1}},
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<3>,
            .kernels = {Plain(GradCpu), OwnOnCuda(SNUG_IF_CUDA(SquaredErrorGradCuda))},
            .samples = GradSamples}};
 }

@@ -7,6 +7,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/loss/labels.h"
@@ -58,8 +59,6 @@ absl::Status Gradient(GradContext& g) {
   g.SetInputGrad(0, g.Op("nll_loss_grad", {g.input(1), g.output_grad(0)}, proto::MakeOptions(options)));
   return g.status();
 }
-
-Cost CostOfLoss(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(1).num_elements())}; }
 
 absl::Status LossCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
@@ -138,7 +137,7 @@ SNUG_OPS(nll_loss) {
            .infer = Infer,
            .gradient = Gradient,
            .index_bound = LabelBound,
-           .cost = CostOfLoss,
+           .cost = FlopsPerElement<1, 1>,
            .kernels = {Plain(LossCpu),
                        {.device = kOnCuda,
                         .name = "own",

@@ -11,6 +11,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/kit/isa.h"
@@ -74,9 +75,7 @@ absl::Status InferTargetGrad(InferContext& c) {
 }
 
 absl::Status Layer(LayerContext& c) {  // the layer has one output; the row sums stay inside
-  std::vector<ValueId> inputs;
-  for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
-  c.SetOutput(0, c.Op("softmax_cross_entropy", inputs, c.options_handle()));
+  c.SetOutput(0, c.Op("softmax_cross_entropy", c.inputs(), c.options_handle()));
   return c.status();
 }
 
@@ -100,8 +99,6 @@ absl::Status Prepare(PrepareContext& c) {  // makes room for the rows' losses
 int64_t ClassBound(const NodeTypes& types, int input) {
   return input == 1 ? NumbersOf(types.options.Get<Cross>(), types.input(0)).classes : 0;
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 6.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 cross_entropy::Numbers NumbersOfNode(const KernelContext& k) { return NumbersOf(k.options<Cross>(), k.input_type(0)); }
 
@@ -294,7 +291,7 @@ SNUG_OPS(softmax_cross_entropy) {
        .layer = Layer,
        .gradient = Gradient,
        .index_bound = ClassBound,
-       .cost = CostOfNode,
+       .cost = FlopsPerElement<6>,
        .kernels = {{.name = "plain", .prepare = Prepare, .run = ForwardCpu},
                    {.device = kOnCuda,
                     .name = "own",
@@ -307,7 +304,7 @@ SNUG_OPS(softmax_cross_entropy) {
        .outputs = {{"dlogits"}},
        .infer = InferGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-       .cost = CostOfNode,
+       .cost = FlopsPerElement<6>,
        .kernels = {Plain(BackwardCpu),
                    {.device = kOnCuda,
                     .name = "own",

@@ -5,6 +5,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/loss/cross_entropy.h"
@@ -33,8 +34,6 @@ absl::Status Infer(InferContext& c) {
 int64_t ClassBound(const NodeTypes& types, int input) {
   return input == 1 ? NumbersOf(types.options.Get<Both>().cross_entropy(), types.input(0)).classes : 0;
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 12.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 absl::Status Prepare(PrepareContext& c) {  // makes room for the rows' losses and sums of exponentials
   c.SetWorkspaceBytes(2 * cross_entropy::Rows(c.types().input(0)) * static_cast<int64_t>(sizeof(double)));
@@ -127,7 +126,7 @@ SNUG_OPS(softmax_cross_entropy_with_grad) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 2, 0}},
            .index_bound = ClassBound,
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<12>,
            .kernels = {{.name = "plain", .prepare = Prepare, .run = Run},
                        {.device = kOnCuda,
                         .name = "own",

@@ -1,8 +1,8 @@
 #include <limits>
 
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_rows.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/rows.h"
 #include "ops/kit/dispatch.h"
 #include "ops/math/along_axis_cuda.h"
 

@@ -4,7 +4,7 @@
 #include <absl/status/status.h>
 
 #include "ops/kernel_context.h"
-#include "ops/math/along_axis.h"
+#include "ops/kit/along_axis.h"
 
 namespace snug::core {
 

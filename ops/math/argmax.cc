@@ -8,10 +8,11 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/combine.h"
+#include "ops/kit/along_axis.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
-#include "ops/math/along_axis.h"
 #include "ops/math/along_axis_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -37,8 +38,6 @@ AlongAxis View(const KernelContext& k) {
   const Shape& x = k.input_type(0).shape;
   return {x, *NormalizeAxis(k.options<proto::ArgMax>().axis(), x.rank())};  // inference has checked it
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
 
 template <class T>
 SNUG_INLINE int32_t FirstLargest(int32_t n, const T* x) {
@@ -159,7 +158,7 @@ SNUG_OPS(argmax) {
            .inputs = {{"x"}},
            .outputs = {{"y", PortType::kInteger}},
            .infer = Infer,
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<1>,
            .kernels = {Plain(Kernel),
                        OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) { return ArgMaxCuda(k, View(k)); }))},
            .samples = Samples}};

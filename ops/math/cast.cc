@@ -4,7 +4,7 @@
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/kit/convert.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/cuda/together.h"
 #include "ops/kit/elementwise.h"
 #include "ops/kit/expression.h"
 #include "ops/layer_context.h"

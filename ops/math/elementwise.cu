@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "ops/kit/broadcast.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/expression.h"
 #include "ops/math/functions.h"

@@ -6,6 +6,8 @@
 #include "ops/kernels/reduce/cuda.h"
 #include "ops/kernels/reduce/options.h"
 #include "ops/kernels/reduce/reduce.h"
+#include "ops/kernels/reduce/reduce_op.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/sample_builder.h"
@@ -28,15 +30,6 @@ absl::Status InferGrad(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckShape(2, y.shape));
   c.SetOutput(0, c.input(0));
   return absl::OkStatus();
-}
-
-absl::Status Kernel(const KernelContext& k) {
-  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const ReducePlan plan = PlanReduceNode(k.types());
-    Reduce<MaxOp>(k.threads(), plan, k.input<T>(0), k.output<T>(0));
-    return absl::OkStatus();
-  });
 }
 
 constexpr int64_t kChunk = 1 << 15;
@@ -130,8 +123,6 @@ absl::Status GradKernel(const KernelContext& k) {
   });
 }
 
-FusedReduction Fused(const NodeTypes& types) { return {.plan = PlanReduceNode(types), .largest = true}; }
-
 void Samples(SampleBuilder& s) {
   AddReduceSamples(s);
   s.Case("known")
@@ -167,22 +158,7 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(reduce_max) {
-  return {{.name = "reduce_max",
-           .doc = "y = max of x along `axis`",
-           .inputs = {{"x"}},
-           .outputs = {{"y"}},
-           .infer = InferReduce,
-           .gradient = Gradient,
-           .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfReduce,
-           .reduction = Fused,
-           .kernels = {Plain(Kernel),
-                       {.device = kOnCuda,
-                        .name = "own",
-                        .prepare = SNUG_IF_CUDA(PrepareReduceNodeCuda),
-                        .run = SNUG_IF_CUDA(
-                            [](const KernelContext& k) { return ReduceCuda<MaxOp>(k, PlanReduceNode(k.types())); })}},
-           .samples = Samples},
+  return {ReduceOp<MaxOp>("reduce_max", "y = max of x along `axis`", Gradient, Samples),
           {.name = "reduce_max_grad",
            .doc = "dx = dy / n at the n elements where x = y, else 0",
            .inputs = {{"x"}, {"y"}, {"dy"}},
@@ -190,7 +166,7 @@ SNUG_OPS(reduce_max) {
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfReduce,
+           .cost = FlopsPerElement<1>,
            .kernels = {Plain(GradKernel), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          return ReduceMaxGradCuda(
                              k, PlanReduce(k.input_type(0), k.input_type(1), k.options<proto::Reduce>()));

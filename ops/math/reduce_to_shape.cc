@@ -5,6 +5,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/cuda.h"
 #include "ops/kernels/reduce/reduce.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/options.h"
 #include "ops/op_def.h"
@@ -34,8 +35,6 @@ absl::Status Gradient(GradContext& g) {
   g.SetInputGrad(0, g.Op("broadcast_to", {g.output_grad(0)}, proto::MakeOptions(shape)));
   return g.status();
 }
-
-Cost CostOfSum(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
 
 absl::Status PrepareCuda(PrepareContext& c) {
   PrepareReduceCuda(c, PlanSumToShape(c.types().input(0), c.types().output(0)));
@@ -81,7 +80,7 @@ SNUG_OPS(reduce_to_shape) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfSum,
+           .cost = FlopsPerElement<1>,
            .reduction = Fused,
            .kernels = {Plain(Kernel),
                        {.device = kOnCuda,

@@ -15,9 +15,10 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/along_axis.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
-#include "ops/math/along_axis.h"
 #include "ops/math/along_axis_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -73,7 +74,6 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-Cost CostOfNode(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
 Cost CostOfGrad(const NodeTypes&) { return {}; }
 
 // Indices of entries of one row, as a heap whose root ranks last. Entries of the row, and those of the heap, lie
@@ -261,7 +261,7 @@ SNUG_OPS(top_k) {
            .outputs = {{"values"}, {"indices", PortType::kInteger}},
            .infer = Infer,
            .gradient = Gradient,
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<1>,
            .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          return TopKEntriesCuda(k, View(k), k.options<proto::LargestK>().k());
                        }))},

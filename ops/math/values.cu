@@ -4,9 +4,9 @@
 #include <type_traits>
 
 #include "ops/kit/convert.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/together.h"
 #include "ops/kit/dispatch.h"
 #include "ops/math/values_cuda.h"
 

@@ -13,7 +13,8 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/cuda.h"
 #include "ops/kernels/batch_norm/rows.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/costs.h"
+#include "ops/kit/cuda/together.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/layer_context.h"
@@ -60,8 +61,7 @@ absl::Status InferUpdate(InferContext& c) {
 
 absl::Status Layer(LayerContext& c) {
   const auto& options = c.options<proto::BatchNorm>();
-  std::vector<ValueId> inputs;
-  for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
+  std::vector<ValueId> inputs = c.inputs();
   if (inputs.size() != 1 || c.type(inputs[0]).shape.rank() < 2) {  // shape inference then says what is wrong
     c.Op("batch_norm", inputs, c.options_handle());
     return c.status();
@@ -250,7 +250,7 @@ SNUG_OPS(batch_norm) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<7>,
+           .cost = FlopsPerElement<7>,
            .kernels = BatchNormKernels<Forward>(),
            .samples = Samples},
           {.name = "batch_norm_grad",
@@ -264,7 +264,7 @@ SNUG_OPS(batch_norm) {
            .infer = InferBatchNormGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<9>,
+           .cost = FlopsPerElement<9>,
            .kernels = BatchNormKernels<Backward>(),
            .samples = GradSamples},
           {.name = "batch_norm_update",

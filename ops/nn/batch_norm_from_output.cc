@@ -19,6 +19,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernel_row.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/nn/invertible.h"
@@ -45,9 +46,6 @@ absl::Status PrepareScales(PrepareContext& c) {  // makes room for a sum of each
   return absl::OkStatus();
 }
 
-Cost CostOfScales(const NodeTypes& types) {
-  return {.flops = 2.0 * static_cast<double>(types.input(3).num_elements())};
-}
 // Sets the sums of y - bias of each channel, each of which is added up in a sequence that its shape alone tells.
 template <class S>
 void SumDifferences(int threads, const ChannelView& view, const S* y, const S* bias, double* sums) {
@@ -243,7 +241,7 @@ SNUG_OPS(batch_norm_from_output) {
                        {.name = "mean_rest", .type = PortType::kFloat32, .no_gradient = true}},
            .infer = InferScales,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfScales,
+           .cost = FlopsPerElement<2, 3>,
            .kernels = {{.name = "plain", .prepare = PrepareScales, .run = ScalesKernel}},
            .samples = ScalesSamples},
           {.name = "batch_norm_from_output_grad",
@@ -258,7 +256,7 @@ SNUG_OPS(batch_norm_from_output) {
            .infer = InferFromOutput,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<9>,
+           .cost = FlopsPerElement<9>,
            .kernels = {{.name = "own",
                         .serves = NotInDouble,
                         .prepare = PrepareBatchNorm,

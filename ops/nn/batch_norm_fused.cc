@@ -8,6 +8,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
 #include "ops/kernels/batch_norm/rows.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -291,7 +292,7 @@ SNUG_OPS(batch_norm_fused) {
            .infer = InferTraining,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 3}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<9>,
+           .cost = FlopsPerElement<9>,
            .kernels = BatchNormKernels<Training>(),
            .samples = TrainingSamples},
           {.name = "batch_norm_inference_fused",
@@ -306,7 +307,7 @@ SNUG_OPS(batch_norm_fused) {
            .infer = InferInference,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 5}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<5>,
+           .cost = FlopsPerElement<5>,
            .kernels = BatchNormKernels<Inference>(),
            .samples = InferenceSamples},
           {.name = "batch_norm_fused_grad",
@@ -321,7 +322,7 @@ SNUG_OPS(batch_norm_fused) {
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, kDy}, {Alias::Kind::kMayShare, 0, kX}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<10>,
+           .cost = FlopsPerElement<10>,
            .kernels = BatchNormKernels<Grad>(),
            .samples = GradSamples},
           {.name = "batch_norm_fused_add_grad",
@@ -344,7 +345,7 @@ SNUG_OPS(batch_norm_fused) {
                        {Alias::Kind::kMayShare, 3, kAddDy2},
                        {Alias::Kind::kMayShare, 3, kAddY}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<10>,
+           .cost = FlopsPerElement<10>,
            .kernels = BatchNormKernels<AddGrad>(),
            .samples = AddGradSamples}};
 }

@@ -5,6 +5,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -101,7 +102,7 @@ SNUG_OPS(batch_norm_grad_input) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, kDy}, {Alias::Kind::kMayShare, 0, kX}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<5>,
+           .cost = FlopsPerElement<5>,
            .kernels = {{.name = "own", .serves = NotInDouble, .prepare = Prepare, .run = BatchNormCpuFast<GradInput>},
                        Plain(BatchNormCpu<GradInput>)},
            .samples = Samples}};

@@ -7,6 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
 #include "ops/kernels/batch_norm/rows.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -113,7 +114,7 @@ SNUG_OPS(batch_norm_inference) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<3>,
+           .cost = FlopsPerElement<3>,
            .kernels = BatchNormKernels<Forward>(),
            .samples = Samples},
           {.name = "batch_norm_inference_grad",
@@ -127,7 +128,7 @@ SNUG_OPS(batch_norm_inference) {
            .infer = InferBatchNormGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<5>,
+           .cost = FlopsPerElement<5>,
            .kernels = BatchNormKernels<Backward>(),
            .samples = GradSamples}};
 }

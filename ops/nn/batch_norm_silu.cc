@@ -10,6 +10,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -151,7 +152,7 @@ SNUG_OPS(batch_norm_silu) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<13>,
+           .cost = FlopsPerElement<13>,
            .kernels = Kernels<Forward>(),
            .samples = Samples},
           {.name = "batch_norm_silu_grad",
@@ -166,7 +167,7 @@ SNUG_OPS(batch_norm_silu) {
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, kDy}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .cost = BatchNormCost<18>,
+           .cost = FlopsPerElement<18>,
            .kernels = Kernels<Backward>(),
            .samples = GradSamples}};
 }

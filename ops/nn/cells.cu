@@ -1,8 +1,8 @@
 // What LSTM and GRU cells do element by element, and their gradients, each in one kernel. A thread does kPack
 // neighbours of a row of the state, and reads the parts of that row that belong to them: so what it writes may lie
 // where it has read (the ops' aliases).
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/vec_math.h"
 #include "ops/nn/cells_cuda.h"

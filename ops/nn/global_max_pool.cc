@@ -1,5 +1,8 @@
 // global_max_pool: the maximum over the spatial dimensions. Training runs global_max_pool_indices; max_pool.cc says
 // why.
+#include <cstdint>
+#include <limits>
+
 #include "engine/base/status.h"
 #include "ops/kernels/pool/global.h"
 #include "ops/kernels/pool/infer.h"
@@ -22,6 +25,9 @@ absl::Status Infer(InferContext& c) {
 
 absl::Status InferIndices(InferContext& c) {
   SNUG_ASSIGN_OR_RETURN(const ValueType y, GlobalPoolOutput(c, c.options<proto::GlobalPool>().keep_dims()));
+  if (c.shape(0).Count(2, c.shape(0).rank()) > std::numeric_limits<int32_t>::max()) {
+    return c.InputError(0, "has more pixels than an int32 can number, which the gradient needs");
+  }
   c.SetOutput(0, y);
   c.SetOutput(1, MakeGlobalPoolGeometry(c.shape(0), c.input(0).layout).index_type(), y.shape, y.layout);
   return absl::OkStatus();

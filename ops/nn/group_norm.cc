@@ -11,6 +11,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/group_norm/cuda.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/layer_context.h"
@@ -107,9 +108,6 @@ absl::Status PrepareGrad(PrepareContext& c) {
   SetWorkspace(c, view, view.side_by_side ? kGroupGradNumbers : 0);
   return absl::OkStatus();
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 8.0 * static_cast<double>(types.input(0).num_elements())}; }
-Cost CostOfGrad(const NodeTypes& types) { return {.flops = 14.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 absl::Status ForwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
@@ -258,7 +256,7 @@ SNUG_OPS(group_norm) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<8>,
            .kernels = {{.name = "plain", .prepare = Prepare, .run = ForwardCpu},
                        {.device = kOnCuda,
                         .name = "own",
@@ -284,7 +282,7 @@ SNUG_OPS(group_norm) {
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfGrad,
+           .cost = FlopsPerElement<14>,
            .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
                        {.device = kOnCuda,
                         .name = "own",

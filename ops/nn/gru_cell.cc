@@ -12,6 +12,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
@@ -75,13 +76,6 @@ absl::Status Gradient(GradContext& g) {
     if (g.wants(input)) g.SetInputGrad(input, grads[static_cast<size_t>(input)]);
   }
   return g.status();
-}
-
-Cost CostOfCell(const NodeTypes& types) {
-  return {.flops = 40.0 * static_cast<double>(types.input(kH).num_elements())};
-}
-Cost CostOfGrad(const NodeTypes& types) {
-  return {.flops = 20.0 * static_cast<double>(types.input(kGradH).num_elements())};
 }
 
 using Parts = GruParts;
@@ -205,7 +199,7 @@ SNUG_OPS(gru_cell) {
            .infer = Infer,
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, kH}},
-           .cost = CostOfCell,
+           .cost = FlopsPerElement<40, kH>,
            .kernels = {Plain(CellCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          const int64_t width = WidthOf(k.input_type(kH).shape);
                          return GruCellCuda(k, width, PartsOf(k.options<proto::GruCell>(), width));
@@ -217,7 +211,7 @@ SNUG_OPS(gru_cell) {
            .outputs = {{"dx"}, {"dy"}, {"dh"}},
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 2, kDNextH}, {Alias::Kind::kMayShare, 2, kGradH}},
-           .cost = CostOfGrad,
+           .cost = FlopsPerElement<20, kGradH>,
            .kernels = {Plain(GradCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          const int64_t width = WidthOf(k.input_type(kGradH).shape);
                          return GruCellGradCuda(k, width, PartsOf(k.options<proto::GruCell>(), width));

@@ -6,6 +6,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/layer_context.h"
@@ -50,8 +51,7 @@ absl::Status InferGrad(InferContext& c) {
 
 absl::Status Layer(LayerContext& c) {
   const auto& options = c.options<proto::LayerNorm>();
-  std::vector<ValueId> inputs;
-  for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
+  std::vector<ValueId> inputs = c.inputs();
   const bool valid = inputs.size() == 1 && options.axes() >= 1 && options.axes() < c.type(inputs[0]).shape.rank();
   if (valid && options.affine()) {  // otherwise shape inference says what is wrong
     const Shape shape = ShapeOfRow(c.type(inputs[0]).shape, options.axes());
@@ -78,9 +78,6 @@ absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sum
   c.SetWorkspaceBytes(layer_norm_rows::PartialSums(view) * SizeOf(Float32PortType(x.dtype)));
   return absl::OkStatus();
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 8.0 * static_cast<double>(types.input(0).num_elements())}; }
-Cost CostOfGrad(const NodeTypes& types) { return {.flops = 14.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 absl::Status ForwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
@@ -195,7 +192,7 @@ SNUG_OPS(layer_norm) {
        .layer = Layer,
        .gradient = Gradient,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-       .cost = CostOfNode,
+       .cost = FlopsPerElement<8>,
        .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                      const auto& options = k.options<proto::LayerNorm>();
                      const NormRows view(k.input_type(0), options.axes());
@@ -212,7 +209,7 @@ SNUG_OPS(layer_norm) {
        .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
        .infer = InferGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
-       .cost = CostOfGrad,
+       .cost = FlopsPerElement<14>,
        .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
                    {.device = kOnCuda,
                     .name = "own",

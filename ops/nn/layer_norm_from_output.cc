@@ -5,6 +5,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/nn/invertible.h"
@@ -63,9 +64,6 @@ absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sum
   c.SetWorkspaceBytes((layer_norm_rows::PartialSums(view) + 2 * view.width) * SizeOf(Float32PortType(y.dtype)));
   return absl::OkStatus();
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 8.0 * static_cast<double>(types.input(0).num_elements())}; }
-Cost CostOfGrad(const NodeTypes& types) { return {.flops = 14.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 absl::Status ForwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) -> absl::Status {
@@ -208,7 +206,7 @@ SNUG_OPS(layer_norm_from_output) {
            .infer = Infer,
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<8>,
            .kernels = {Plain(ForwardCpu)},
            .samples = Samples},
           {.name = "layer_norm_from_output_grad",
@@ -221,7 +219,7 @@ SNUG_OPS(layer_norm_from_output) {
            .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
-           .cost = CostOfGrad,
+           .cost = FlopsPerElement<14>,
            .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu}},
            .samples = GradSamples}};
 }

@@ -159,8 +159,7 @@ absl::Status InferGrad(InferContext& c) {
 }
 
 absl::Status Gradient(GradContext& g) {  // keeps x alone: the powers are computed again
-  g.SetInputGrad(0, g.Op("local_response_norm_grad", {g.input(0), g.output_grad(0)}, g.options_handle()));
-  return g.status();
+  return GradientFromInput(g, "local_response_norm_grad");
 }
 
 template <int kArrays>

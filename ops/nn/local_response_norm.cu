@@ -1,6 +1,6 @@
 // Local response norm, and its gradient, by CUDA kernels.
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/vec_math.h"
 #include "ops/nn/rows_cuda.h"

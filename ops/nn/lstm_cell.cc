@@ -14,6 +14,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
@@ -86,13 +87,6 @@ absl::Status Gradient(GradContext& g) {
   if (g.wants(kH)) g.SetInputGrad(kH, grads[0]);
   if (g.wants(kC)) g.SetInputGrad(kC, grads[1]);
   return g.status();
-}
-
-Cost CostOfCell(const NodeTypes& types) {
-  return {.flops = 50.0 * static_cast<double>(types.input(kC).num_elements())};
-}
-Cost CostOfGrad(const NodeTypes& types) {
-  return {.flops = 40.0 * static_cast<double>(types.input(kGradC).num_elements())};
 }
 
 using Parts = LstmParts;
@@ -275,7 +269,7 @@ SNUG_OPS(lstm_cell) {
        .aliases = {{Alias::Kind::kMayShare, kGates, kX},
                    {Alias::Kind::kMayShare, kGates, kH},
                    {Alias::Kind::kMayShare, kNextC, kC}},
-       .cost = CostOfCell,
+       .cost = FlopsPerElement<50, kC>,
        .kernels = {Plain(CellCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                      const int64_t n = WidthOf(k.input_type(kC).shape);
                      return LstmCellCuda(k, n, PartsOf(k.options<proto::LstmCell>(), n));
@@ -292,7 +286,7 @@ SNUG_OPS(lstm_cell) {
                    {Alias::Kind::kMayShare, 1, kDNextH},
                    {Alias::Kind::kMayShare, 1, kGradC},
                    {Alias::Kind::kMayShare, 1, kGradNextC}},
-       .cost = CostOfGrad,
+       .cost = FlopsPerElement<40, kGradC>,
        .kernels = {Plain(GradCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                      const int64_t n = WidthOf(k.input_type(kGradC).shape);
                      return LstmCellGradCuda(k, n, PartsOf(k.options<proto::LstmCell>(), n));

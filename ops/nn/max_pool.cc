@@ -130,6 +130,10 @@ void Samples(SampleBuilder& s) {
       .Input({2, 3, 4})
       .With(options("kernel: 2 dilation: 9223372036854775807"))
       .Fails("\"dilation\": expected");
+  s.Case("too_many_taps")  // their product would be 2^63
+      .Input({2, 3, 4, 4, 4})
+      .With(options("kernel: 2097152 padding: SAME"))
+      .Fails("expected windows of at most 2147483647 elements, found 2097152 x 2097152 x 2097152");
   s.Case("too_large")
       .Input({2, 3, 4})
       .With(options("kernel: 5"))

@@ -10,6 +10,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/kit/isa.h"
@@ -80,9 +81,6 @@ absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sum
   return absl::OkStatus();
 }
 
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 4.0 * static_cast<double>(types.input(0).num_elements())}; }
-Cost CostOfGrad(const NodeTypes& types) { return {.flops = 9.0 * static_cast<double>(types.input(0).num_elements())}; }
-
 template <class T>
 struct ForwardCall {
   using A = Accumulator<T>;
@@ -111,7 +109,7 @@ SNUG_INLINE void ForwardRows(const ForwardCall<T>& call, int64_t row, int64_t co
   const A epsilon = static_cast<A>(call.epsilon);
   const auto* weight = call.weight;
   const T* x = call.x + row * n;
-  alignas(64) A inv_root[kTileRows];
+  alignas(64) A inv_root[kTileRows] = {};
   SumRows<kIsa, 1>(count, n, inv_root, [=](int64_t j, int64_t i) SNUG_LAMBDA {
     const A v = static_cast<A>(x[j * n + i]);
     return std::array<A, 1>{v * v};
@@ -419,7 +417,7 @@ SNUG_OPS(rms_norm) {
        .layer = Layer,
        .gradient = Gradient,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-       .cost = CostOfNode,
+       .cost = FlopsPerElement<4>,
        .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                      const auto& options = k.options<proto::RmsNorm>();
                      const NormRows view(k.input_type(0), options.axes());
@@ -432,7 +430,7 @@ SNUG_OPS(rms_norm) {
        .outputs = {{"dx"}, {"dweight", PortType::kFloat32}},
        .infer = InferGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 3}, {Alias::Kind::kMayShare, 0, 0}},
-       .cost = CostOfGrad,
+       .cost = FlopsPerElement<9>,
        .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
                    {.device = kOnCuda,
                     .name = "own",

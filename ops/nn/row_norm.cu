@@ -5,9 +5,9 @@
 #include <type_traits>
 
 #include "ops/cuda_numbers.h"
-#include "ops/kit/cuda_columns.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_rows.h"
+#include "ops/kit/cuda/columns.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/rows.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/nn/rows_cuda.h"

@@ -12,6 +12,8 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/along_axis.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
@@ -31,14 +33,9 @@ using proto::ParseOptions;
 constexpr int64_t kChunk = 1 << 14;  // elements in a piece of work
 constexpr int64_t kStrip = 64;       // so many neighbours are done at once
 
-struct View {
-  int64_t outer, axis, inner;
-};
-
-View ViewOf(const KernelContext& k) {
+AlongAxis ViewOf(const KernelContext& k) {
   const Shape& shape = k.output_type(0).shape;
-  const int axis = NormalizeAxis(k.options<proto::Softmax>().axis(), shape.rank()).value();
-  return {shape.Count(0, axis), shape[axis], shape.Count(axis + 1, shape.rank())};
+  return AlongAxis(shape, NormalizeAxis(k.options<proto::Softmax>().axis(), shape.rank()).value());
 }
 
 absl::Status CheckAxis(const InferContext& c) {
@@ -60,44 +57,36 @@ absl::Status InferGrad(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status SoftmaxGradient(GradContext& g) {
-  g.SetInputGrad(0, g.Op("softmax_grad", {g.output(0), g.output_grad(0)}, g.options_handle()));
-  return g.status();
-}
+absl::Status SoftmaxGradient(GradContext& g) { return GradientFromOutput(g, "softmax_grad"); }
 
-absl::Status LogSoftmaxGradient(GradContext& g) {
-  g.SetInputGrad(0, g.Op("log_softmax_grad", {g.output(0), g.output_grad(0)}, g.options_handle()));
-  return g.status();
-}
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 5.0 * static_cast<double>(types.output(0).num_elements())}; }
+absl::Status LogSoftmaxGradient(GradContext& g) { return GradientFromOutput(g, "log_softmax_grad"); }
 
 // Calls row(first element) for each row where inner = 1, and otherwise strip(first element, columns) for each strip of
 // columns.
 template <class Row, class Strip>
-void ForEachRow(int threads, const View& view, Row row, Strip strip) {
+void ForEachRow(int threads, const AlongAxis& view, Row row, Strip strip) {
   if (view.inner == 1) {
-    ParallelFor(threads, view.outer, std::max<int64_t>(1, kChunk / std::max<int64_t>(1, view.axis)),
+    ParallelFor(threads, view.outer, std::max<int64_t>(1, kChunk / std::max<int64_t>(1, view.width)),
                 [=](int64_t begin, int64_t end) {
                   WithIsa([=]() SNUG_LAMBDA {
-                    for (int64_t r = begin; r < end; ++r) row(r * view.axis);
+                    for (int64_t r = begin; r < end; ++r) row(r * view.width);
                   });
                 });
     return;
   }
   const int64_t strips = (view.inner + kStrip - 1) / kStrip;
-  ParallelFor(threads, view.outer * strips, std::max<int64_t>(1, kChunk / (kStrip * std::max<int64_t>(1, view.axis))),
+  ParallelFor(threads, view.outer * strips, std::max<int64_t>(1, kChunk / (kStrip * std::max<int64_t>(1, view.width))),
               [=](int64_t begin, int64_t end) {
                 WithIsa([=]() SNUG_LAMBDA {
                   for (int64_t s = begin; s < end; ++s) {
                     const int64_t column = s % strips * kStrip;
-                    strip(s / strips * view.axis * view.inner + column, std::min(kStrip, view.inner - column));
+                    strip(s / strips * view.width * view.inner + column, std::min(kStrip, view.inner - column));
                   }
                 });
               });
 }
 
-bool HasShortRows(const View& view) { return view.inner == 1 && view.axis <= kShortRow; }
+bool HasShortRows(const AlongAxis& view) { return view.inner == 1 && view.width <= kShortRow; }
 
 // Where the output holds a power as it was computed, it is not computed twice. bfloat16 would round it.
 template <class T, bool kLog>
@@ -148,8 +137,8 @@ void Forward(const KernelContext& k) {
   using A = Accumulator<T>;
   const T* x = k.input<T>(0);
   T* y = k.output<T>(0);
-  const View view = ViewOf(k);
-  const int64_t n = view.axis;
+  const AlongAxis view = ViewOf(k);
+  const int64_t n = view.width;
   if (HasShortRows(view)) {
     const T* end = x + view.outer * n;
     ForEachRowTile(k.threads(), view.outer, kChunk / std::max<int64_t>(1, n),
@@ -228,8 +217,8 @@ void Backward(const KernelContext& k) {
   const T* y = k.input<T>(0);
   const T* dy = k.input<T>(1);
   T* dx = k.output<T>(0);
-  const View view = ViewOf(k);
-  const int64_t n = view.axis;
+  const AlongAxis view = ViewOf(k);
+  const int64_t n = view.width;
   if (HasShortRows(view)) {
     const int64_t size = view.outer * n;
     ForEachRowTile(k.threads(), view.outer, kChunk / std::max<int64_t>(1, n),
@@ -277,14 +266,14 @@ absl::Status BackwardCpu(const KernelContext& k) {
 #if SNUG_HAS_CUDA
 template <bool kLog>
 absl::Status ForwardCuda(const KernelContext& k) {
-  const View view = ViewOf(k);
-  return SoftmaxCuda(k, kLog, view.outer, view.axis, view.inner);
+  const AlongAxis view = ViewOf(k);
+  return SoftmaxCuda(k, kLog, view.outer, view.width, view.inner);
 }
 
 template <bool kLog>
 absl::Status BackwardCuda(const KernelContext& k) {
-  const View view = ViewOf(k);
-  return SoftmaxGradCuda(k, kLog, view.outer, view.axis, view.inner);
+  const AlongAxis view = ViewOf(k);
+  return SoftmaxGradCuda(k, kLog, view.outer, view.width, view.inner);
 }
 #endif
 
@@ -343,7 +332,7 @@ SNUG_OPS(softmax) {
                  .infer = Infer,
                  .gradient = gradient,
                  .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-                 .cost = CostOfNode,
+                 .cost = FlopsPerElement<5>,
                  .kernels = {Plain(std::move(cpu)), OwnOnCuda(std::move(cuda))},
                  .samples = samples};
   };
@@ -354,7 +343,7 @@ SNUG_OPS(softmax) {
                  .outputs = {{"dx"}},
                  .infer = InferGrad,
                  .aliases = {{Alias::Kind::kMayShare, 0, 1}, {Alias::Kind::kMayShare, 0, 0}},
-                 .cost = CostOfNode,
+                 .cost = FlopsPerElement<5>,
                  .kernels = {Plain(std::move(cpu)), OwnOnCuda(std::move(cuda))},
                  .samples = GradSamples};
   };

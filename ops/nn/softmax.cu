@@ -1,6 +1,6 @@
 // Softmax along any axis, and its gradient, by CUDA kernels.
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_rows.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/rows.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/vec_math.h"
 #include "ops/nn/rows_cuda.h"

@@ -5,6 +5,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/costs.h"
 #include "ops/op_def.h"
 #include "ops/optim/update.h"
 #include "ops/optim/updates_cuda.h"
@@ -34,8 +35,6 @@ absl::Status InferMean(InferContext& c) {
   c.SetOutput(0, c.input(0));
   return absl::OkStatus();
 }
-
-Cost CostOfNode(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(1).num_elements())}; }
 
 absl::Status AccumulateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
@@ -116,7 +115,7 @@ SNUG_OPS(accumulate) {
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<1, 1>,
            .kernels = {Plain(AccumulateCpu), OwnOnCuda(SNUG_IF_CUDA(AccumulateCuda))},
            .samples = Samples},
           {.name = "accumulate_mean",
@@ -125,7 +124,7 @@ SNUG_OPS(accumulate) {
            .outputs = {{"y", PortType::kFloat32}},
            .infer = InferMean,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMayShare, 0, 1}},
-           .cost = CostOfNode,
+           .cost = FlopsPerElement<1, 1>,
            .kernels = {Plain(MeanCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          return AccumulateMeanCuda(k, k.options<proto::Accumulate>().count());
                        }))},

@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/cuda/together.h"
 #include "ops/kit/random_state.h"
 #include "ops/op_def.h"
 #include "ops/optim/update.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "ops/coded_bytes.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_pack.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/pack.h"
 #include "ops/optim/rounding.h"
 #include "ops/optim/update.h"
 

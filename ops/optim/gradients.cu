@@ -4,8 +4,8 @@
 
 #include "ops/few_rows.h"
 #include "ops/kernels/reduce/combine.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce_steps.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/reduce_steps.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/optim/gradients_cuda.h"

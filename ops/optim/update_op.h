@@ -10,7 +10,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/cuda/together.h"
 #include "ops/kit/random_state.h"
 #include "ops/op_def.h"
 #include "ops/optim/update.h"
@@ -24,12 +24,12 @@ class Update;
 
 namespace snug::core {
 
-template <int kSlots, bool kCounts>
+template <template <class> class F>
 absl::Status InferUpdate(InferContext& c) {
-  return CheckUpdate(c, kSlots, kCounts);
+  return CheckUpdate(c, F<float>::kSlots, F<float>::kCounts);
 }
 
-template <template <class> class F, bool kCounts>
+template <template <class> class F>
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
   constexpr int kSlots = F<float>::kSlots;
@@ -38,7 +38,7 @@ absl::Status UpdateCpu(const KernelContext& k) {
     using T = Accumulator<P>;
     const UpdateNumbers numbers = NumbersOf(k.options<proto::Update>());
     const double rate = static_cast<double>(*k.input<T>(kSlots + 2)) * numbers.lr_mult;
-    const double step = kCounts ? static_cast<double>(k.input<int64_t>(kSlots + 3)[1] + 1) : 1;
+    const double step = F<T>::kCounts ? static_cast<double>(k.input<int64_t>(kSlots + 3)[1] + 1) : 1;
     const F<T> update(numbers, rate, step);
     const auto* g = k.input<decltype(grad_zero)>(kSlots + 1);
     UpdateVariables<1 + kSlots, P>(k, 0, F<float>::kSquares << 1, [=](int64_t i, T& p, auto&... slots) SNUG_LAMBDA {
@@ -48,16 +48,17 @@ absl::Status UpdateCpu(const KernelContext& k) {
   });
 }
 
-template <template <class> class F, bool kCounts = false>
+template <template <class> class F>
 OpDef UpdateOp(absl::string_view name, absl::string_view doc, const std::vector<absl::string_view>& slots,
                SamplesFn samples) {
+  constexpr bool kCounts = F<float>::kCounts;
   OpDef op{.name = name,
            .doc = doc,
            .inputs = {{"param", PortType::kKept}},
            .outputs = {},
-           .infer = InferUpdate<F<float>::kSlots, kCounts>,
+           .infer = InferUpdate<F>,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
-           .kernels = {{.name = "plain", .run = UpdateCpu<F, kCounts>},
+           .kernels = {{.name = "plain", .run = UpdateCpu<F>},
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),

@@ -2,8 +2,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/together.h"
 #include "ops/kit/dispatch.h"
 #include "ops/optim/cuda_rounded.h"
 #include "ops/optim/update.h"
@@ -130,77 +130,19 @@ __device__ inline void UpdateEach(const All& all, int at, const Fn& fn) {
   }
 }
 
-template <class P, class G, class All>
-__global__ void SgdKernel(const __grid_constant__ All all) {
-  using T = Accumulator<P>;
-  const int at = all.At(blockIdx.x);
-  const Update& update = all.members[at];
-  if (*update.gate == 0) return;
-  const UpdateNumbers& numbers = update.numbers;
-  const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
-  const T decay = static_cast<T>(numbers.weight_decay);
-  UpdateEach<0, 0, P, G>(all, at, [&](T g, T& p) { p -= lr * (g + decay * p); });
-}
-
-template <class P, class G, class All>
-__global__ void MomentumKernel(const __grid_constant__ All all) {
-  using T = Accumulator<P>;
-  const int at = all.At(blockIdx.x);
-  const Update& update = all.members[at];
-  if (*update.gate == 0) return;
-  const UpdateNumbers& numbers = update.numbers;
-  const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
-  const T momentum = static_cast<T>(numbers.momentum);
-  const T decay = static_cast<T>(numbers.weight_decay);
-  const bool nesterov = numbers.nesterov;
-  UpdateEach<1, 0, P, G>(all, at, [&](T g, T& p, T& v) {
-    const T grad = g + decay * p;
-    v = momentum * v + grad;
-    p -= lr * (nesterov ? grad + momentum * v : v);
-  });
-}
-
-template <class P, class G, class All>
-__global__ void AdamKernel(const __grid_constant__ All all) {
-  using T = Accumulator<P>;
-  __shared__ T step_size, correction, keep;
-  const int at = all.At(blockIdx.x);
-  const Update& update = all.members[at];
-  const UpdateNumbers& numbers = update.numbers;
-  if (threadIdx.x == 0) {  // one thread does this for all: powers take longer than the rest
-    const double lr = static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult;
-    const double step = static_cast<double>(update.state[1] + 1);
-    step_size = static_cast<T>(lr / (1 - pow(numbers.beta1, step)));
-    correction = static_cast<T>(sqrt(1 - pow(numbers.beta2, step)));
-    keep = static_cast<T>(numbers.decoupled_decay ? 1 - lr * numbers.weight_decay : 1);
-  }
-  __syncthreads();
-  if (*update.gate == 0) return;
-  const T size = step_size;
-  const T correct = correction;
-  const T kept = keep;
-  const T beta1 = static_cast<T>(numbers.beta1);
-  const T beta2 = static_cast<T>(numbers.beta2);
-  const T rest1 = static_cast<T>(1 - numbers.beta1);
-  const T rest2 = static_cast<T>(1 - numbers.beta2);
-  const T epsilon = static_cast<T>(numbers.epsilon);
-  const T decay = static_cast<T>(numbers.decoupled_decay ? 0 : numbers.weight_decay);
-  UpdateEach<2, 0b10, P, G>(all, at, [&](T g, T& p, T& m, T& v) {
-    const T grad = g + decay * p;
-    m = beta1 * m + rest1 * grad;
-    v = beta2 * v + rest2 * grad * grad;
-    p = kept * p - size * (m / (std::sqrt(v) / correct + epsilon));
-  });
-}
-
 template <template <class> class F, class P, class G, class All>
 __global__ void UpdateKernel(const __grid_constant__ All all) {
   using T = Accumulator<P>;
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
-  const double rate = static_cast<double>(*static_cast<const T*>(update.rate)) * update.numbers.lr_mult;
-  const F<T> function(update.numbers, rate, update.state == nullptr ? 1 : static_cast<double>(update.state[1] + 1));
+  __shared__ F<T> made;
+  if (threadIdx.x == 0) {  // one thread makes it for all: Adam's powers take longer than the rest
+    const double rate = static_cast<double>(*static_cast<const T*>(update.rate)) * update.numbers.lr_mult;
+    made = F<T>(update.numbers, rate, F<T>::kCounts ? static_cast<double>(update.state[1] + 1) : 1);
+  }
+  __syncthreads();
+  const F<T> function = made;
   UpdateEach<F<T>::kSlots, F<T>::kSquares, P, G>(all, at, [&](T g, T& p, auto&... slots) { function(g, p, slots...); });
 }
 
@@ -369,24 +311,6 @@ absl::Status LaunchUpdates(absl::Span<const KernelContext> nodes, int slots, con
 }
 
 }  // namespace
-
-absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes) {
-  return LaunchUpdates(nodes, /*slots=*/0, [](auto zero, auto grad_zero, const auto& all) {
-    return SgdKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
-  });
-}
-
-absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes) {
-  return LaunchUpdates(nodes, /*slots=*/1, [](auto zero, auto grad_zero, const auto& all) {
-    return MomentumKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
-  });
-}
-
-absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes) {
-  return LaunchUpdates(nodes, /*slots=*/2, [](auto zero, auto grad_zero, const auto& all) {
-    return AdamKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
-  });
-}
 
 absl::Status AverageUpdateCuda(absl::Span<const KernelContext> nodes) {
   const KernelContext& k = nodes[0];

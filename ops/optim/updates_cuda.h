@@ -24,16 +24,13 @@ struct UpdateNumbers {
   SNUG_HOST_DEVICE double lr_decay() const { return beta1; }
 };
 
-// These update several parameters at once (KernelRow::together). They are prepared as UpdateNumbers.
-absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
-absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
-absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);
-absl::Status AverageUpdateCuda(absl::Span<const KernelContext> nodes);  // beta2 is the average's decay
-// The same for every update that is made of a function F of update_functions.h.
+// These update several parameters at once (KernelRow::together). They are prepared as UpdateNumbers. The first is for
+// each function F of update_functions.h.
 template <template <class> class F>
 absl::Status UpdateCuda(absl::Span<const KernelContext> nodes);
-absl::Status LambDirectionCuda(const KernelContext& k);  // prepared as UpdateNumbers
-absl::Status LambUpdateCuda(const KernelContext& k);     // likewise
+absl::Status AverageUpdateCuda(absl::Span<const KernelContext> nodes);  // beta2 is the average's decay
+absl::Status LambDirectionCuda(const KernelContext& k);                 // prepared as UpdateNumbers
+absl::Status LambUpdateCuda(const KernelContext& k);                    // likewise
 absl::Status AccumulateCuda(const KernelContext& k);
 absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
 absl::Status StoreCuda(const KernelContext& k);

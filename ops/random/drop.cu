@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/random_state.h"
 #include "ops/random/drop_cuda.h"

@@ -6,6 +6,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/copy/gather_rows.h"
+#include "ops/kit/costs.h"
 #include "ops/kit/options.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -113,8 +114,6 @@ Cost ForwardCost(const NodeTypes& types) {  // it counts the rows that are read,
   return {.flops = 0, .bytes = static_cast<double>(2 * types.output(0).size_bytes() + types.input(1).size_bytes())};
 }
 
-Cost BackwardCost(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(1).num_elements())}; }
-
 void Samples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::Gather>;
   s.Case("rows").Input({6, 19}).Int({4, 3}, 0, 6);
@@ -177,7 +176,7 @@ SNUG_OPS(gather) {
        .outputs = {{"dx"}},
        .infer = InferGrad,
        .index_bound = BackwardBound,
-       .cost = BackwardCost,
+       .cost = FlopsPerElement<1, 1>,
        .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = Backward},
                    {.device = kOnCuda, .name = "own", .prepare = PrepareGradCuda, .run = SNUG_IF_CUDA(BackwardCuda)}},
        .samples = GradSamples}};

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "engine/compile/schedule/streams.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/cuda/together.h"
 #include "proto/network.pb.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"

@@ -1,9 +1,9 @@
-#include "ops/kit/cuda_axes.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <random>
+
+#include "ops/kit/cuda/axes.h"
 
 namespace snug::core {
 namespace {

@@ -90,6 +90,17 @@ TEST(PartMoments, KeepSmallVariancesFarFromZero) {
   ExpectMomentsOf(m, 40, Measure(m, 40, 96, 1), 1e-4, "around 3000");
 }
 
+// Numbers are measured from those of a row, which may be like no other. A part of more rows is measured in blocks.
+TEST(PartMoments, ARowLikeNoOtherCostsFewDigits) {
+  for (const int64_t part_rows : {96, 4000}) {
+    for (const float odd : {1000.1F, 7.7F}) {
+      auto m = std::vector<float>(static_cast<size_t>(4000 * 40), 0.3F);
+      std::fill_n(m.begin(), 40, odd);
+      ExpectMomentsOf(m, 40, Measure(m, 40, part_rows, 1), 3e-4, std::to_string(part_rows));
+    }
+  }
+}
+
 TEST(PartMoments, OfAMatrixThatIsThereTakeASweep) {
   const int64_t columns = 70;
   const auto m = Matrix<float>(500, columns, 1);

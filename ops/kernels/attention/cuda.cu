@@ -9,8 +9,8 @@
 #include "engine/base/status.h"
 #include "ops/kernels/attention/attention.h"
 #include "ops/kernels/reduce/combine.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce_steps.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/reduce_steps.h"
 #include "ops/kit/vec_math.h"
 
 namespace snug::core {

@@ -10,8 +10,8 @@
 
 #include "engine/base/status.h"
 #include "ops/kernels/attention/attention.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_tensor_core.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/tensor_core.h"
 
 namespace snug::core {
 namespace {

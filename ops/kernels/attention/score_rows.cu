@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "ops/kernels/attention/pieces.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_rows.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/rows.h"
 #include "ops/kit/vec_math.h"
 
 namespace snug::core {

@@ -136,11 +136,6 @@ absl::Status InferBatchNormGrad(InferContext& c);
 
 absl::Status PrepareBatchNorm(PrepareContext& c);
 
-template <int kFlops>  // for each element
-Cost BatchNormCost(const NodeTypes& types) {
-  return {.flops = kFlops * static_cast<double>(types.input(0).num_elements())};
-}
-
 // The kernels of an op. Call::Make<T>(k) says what is to be done; input 0 gives the dtype and the shape.
 template <class Call>
 absl::Status BatchNormCpu(const KernelContext& k) {

@@ -6,8 +6,8 @@
 #include "ops/cuda_numbers.h"
 #include "ops/kernels/batch_norm/cuda.h"
 #include "ops/kernels/batch_norm/cuda_channels.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_together.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/together.h"
 
 namespace snug::core {
 namespace {
@@ -44,7 +44,8 @@ __device__ Channels<A, kPack> ShareChannels(const ColumnPlace<kPack>& place, int
   return own;
 }
 
-// Sums differences from the channel's first element. It lies near the mean, so squaring loses little.
+// Sums differences from the channel's first element. Where that is far from the mean, by a hundred times what the
+// others spread, the variance has half of its digits: the sums are not taken again as on the processor (fast.cc).
 template <class Type>
 struct Statistics {
   using T = Type;

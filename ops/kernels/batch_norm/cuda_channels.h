@@ -1,6 +1,6 @@
-// Sums and sweeps over the channels of a value on a CUDA device. Channels-last data are columns (cuda_columns.h, which
-// says what `Terms` are); in plain layout a warp goes along runs of one channel, 16 bytes to a thread where these are
-// whole packs. Terms::ColumnOf<kPack>(channel) gives the constants of a pack whose numbers are all of one channel.
+// Sums and sweeps over the channels of a value on a CUDA device. Channels-last data are columns (kit/cuda/columns.h,
+// which says what `Terms` are); in plain layout a warp goes along runs of one channel, 16 bytes to a thread where these
+// are whole packs. Terms::ColumnOf<kPack>(channel) gives the constants of a pack whose numbers are all of one channel.
 // `row` is the outer index then. It is for .cu files.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 #include "engine/base/status.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_columns.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce_steps.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/columns.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/reduce_steps.h"
 
 namespace snug::core {
 

@@ -17,6 +17,12 @@ namespace snug::core::batch_norm {
 inline constexpr int64_t kPatterns = 5;       // numbers of a channel
 inline constexpr int64_t kShiftSamples = 16;  // elements of which a shift is the mean
 
+// Which of `count` elements is sample k of a shift. Of 16 images these are not all the same pixel, as the first of each
+// would be, whose neighbours are padding.
+constexpr int64_t SampleOf(int64_t count, int64_t k) {
+  return count <= kShiftSamples ? k : k * (count - 1) / (kShiftSamples - 1);
+}
+
 // These compute on F, which is float or a vector of the instruction set. Of float32 the compiler makes vectors;
 // with bfloat16 it needs them, because its own way to round them has several times as many instructions.
 

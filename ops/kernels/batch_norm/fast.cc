@@ -1,7 +1,9 @@
 // The fast kernels of batch normalisation, for float32 and bfloat16 storage. They are bound by memory.
 //
-// Variances come from sums of x - shift and of its square. The shift is a mean of a few elements, close enough to the
-// mean that nothing cancels.
+// Variances come from sums of x - shift and of its square. The shift is the mean of a few elements. Where that was far
+// from the mean, nearly all of the squares is what the mean adds to them, and the digits of the variance are lost; the
+// sums are then taken once more, from the mean.
+#include <atomic>
 #include <cmath>
 #include <type_traits>
 
@@ -16,12 +18,16 @@ namespace snug::core {
 namespace batch_norm {
 namespace {
 
+// Returns whether the shift was near enough to the mean for the variance to have its digits.
 template <class T>
-void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
+bool SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
+  constexpr double kNear = 16;        // so many times the variance cost sums of floats one or two of their 7 digits
+  constexpr double kRounding = 1e-5;  // of the shift: numbers that are all the same are no nearer to their mean
   const double d = sum / n;
   call.batch_mean[c] = static_cast<float>(shift + d);
   const double var = squares / n - d * d;
   call.batch_var[c] = static_cast<float>(var < 0 ? 0 : var);  // a NaN stays one
+  return !(d * d > kNear * var) || std::fabs(d) < kRounding * std::fabs(shift);
 }
 
 template <class T>
@@ -63,10 +69,12 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
     ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         if (call.batch_mean != nullptr) {
-          const Numbers shift = {.mean = Shift(view, call.x, c)};
-          double sum = 0, squares = 0;
-          SumPlanes(view, c, shift, sums, &sum, &squares);
-          SetStatistics(call, c, n, static_cast<double>(shift.mean), sum, squares);
+          const auto measure = [&](float shift) {
+            double sum = 0, squares = 0;
+            SumPlanes(view, c, {.mean = shift}, sums, &sum, &squares);
+            return SetStatistics(call, c, n, static_cast<double>(shift), sum, squares);
+          };
+          if (!measure(Shift(view, call.x, c))) measure(call.batch_mean[c]);
         }
         ForEachElementOfPlanes(view, c, ForwardNumbers(call, c), element);
       }
@@ -79,11 +87,16 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
   const auto set = [=](int64_t c) { SetPatterns(rows, patterns, c, ForwardNumbers(call, c)); };
   if (call.batch_mean != nullptr) {
     SetShifts(rows, call.x, patterns);
-    SumChunks(threads, rows, patterns, partial, sums);
-    ForEachSum(threads, rows, partial, [=](int64_t c, double sum, double squares) {
-      SetStatistics(call, c, n, static_cast<double>(patterns[c]), sum, squares);
-      set(c);
-    });
+    std::atomic<bool> near = true;
+    const auto measure = [&] {
+      SumChunks(threads, rows, patterns, partial, sums);
+      ForEachSum(threads, rows, partial, [&](int64_t c, double sum, double squares) {
+        if (!SetStatistics(call, c, n, static_cast<double>(patterns[c]), sum, squares)) near = false;
+        set(c);  // the mean takes the place of the shift
+      });
+    };
+    measure();
+    if (!near) measure();
   } else {
     for (int64_t c = 0; c < rows.channels; ++c) set(c);
   }

@@ -1,6 +1,6 @@
 // Folds a batch norm into the weights before it: a block for each channel.
 #include "ops/kernels/batch_norm/fold.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

@@ -74,13 +74,13 @@ void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, const Numb
   });
 }
 
-// Returns the mean of a few elements of a channel, evenly spread.
+// Returns the mean of a few elements of a channel, evenly spread from the first to the last.
 template <class T>
 float Shift(const ChannelView& view, const T* x, int64_t channel) {
   const int64_t n = std::min(kShiftSamples, view.count());
   float sum = 0;
   for (int64_t k = 0; k < n; ++k) {
-    const int64_t at = k * view.count() / n;
+    const int64_t at = SampleOf(view.count(), k);
     sum += static_cast<float>(x[(at / view.inner * view.channels + channel) * view.inner + at % view.inner]);
   }
   return sum / static_cast<float>(n);

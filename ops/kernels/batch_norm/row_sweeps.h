@@ -156,14 +156,14 @@ inline void SetPatterns(const RowChunks& rows, float* patterns, int64_t c, const
   }
 }
 
-// Sets the shift of each channel to the mean of a few rows, evenly spread.
+// Sets the shift of each channel to the mean of a few rows, evenly spread from the first to the last.
 template <class T>
 void SetShifts(const RowChunks& rows, const T* x, float* shifts) {
   const int64_t n = std::min(kShiftSamples, rows.count);
   WithIsa([=]() SNUG_LAMBDA {
     for (int64_t c = 0; c < rows.channels; ++c) shifts[c] = 0;
     for (int64_t k = 0; k < n; ++k) {
-      const T* row = x + k * rows.count / n * rows.channels;
+      const T* row = x + SampleOf(rows.count, k) * rows.channels;
       for (int64_t c = 0; c < rows.channels; ++c) shifts[c] += static_cast<float>(row[c]);
     }
     for (int64_t c = 0; c < rows.channels; ++c) shifts[c] /= static_cast<float>(n);

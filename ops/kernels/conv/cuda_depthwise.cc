@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
-#include "ops/kit/cuda_threads.h"
+#include "ops/kit/cuda/threads.h"
 #include "ops/kit/library_variant.h"
 #include "ops/prepare_context.h"
 

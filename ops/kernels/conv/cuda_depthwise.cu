@@ -7,8 +7,8 @@
 #include "ops/cuda_numbers.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/cuda_depthwise.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core::ops {

@@ -2,8 +2,8 @@
 #include <bit>
 
 #include "ops/kernels/conv/cuda_fold.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 
 namespace snug::core::ops {
 namespace {

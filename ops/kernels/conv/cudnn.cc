@@ -18,7 +18,7 @@
 #include "engine/cuda/cudnn_conv.h"
 #include "ops/kernels/conv/cuda.h"
 #include "ops/kernels/conv/cuda_fold.h"
-#include "ops/kit/cuda_finish.h"
+#include "ops/kit/cuda/finish.h"
 #include "ops/kit/library_variant.h"
 
 namespace snug::core::ops {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "ops/kernels/copy/copy_box.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 
 namespace snug::core {
 namespace {

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "ops/kernels/copy/gather_rows.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/kernel.h"
 
 namespace snug::core {
 namespace {

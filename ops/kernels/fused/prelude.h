@@ -8,7 +8,7 @@
 
 #include "engine/base/bfloat16.h"
 #include "ops/kit/convert.h"
-#include "ops/kit/cuda_pack.h"
+#include "ops/kit/cuda/pack.h"
 #include "ops/math/functions.h"
 
 namespace snug::core {

@@ -1,11 +1,11 @@
 // The source of a fused kernel with a reduction at its end (source.h) begins with this: the reduction of
-// cuda_reduce_walk.h, in the same order as cuda_reduce.h's, but of elements that are computed instead of read. The
-// source has its `Shape`, with sizes as constants. It is compiled by NVRTC; nothing of the engine includes it.
+// kit/cuda/reduce_walk.h, in the same order as kit/cuda/reduce.h's, but of elements that are computed instead of read.
+// The source has its `Shape`, with sizes as constants. It is compiled by NVRTC; nothing of the engine includes it.
 #pragma once
 
 #include "ops/kernels/fused/prelude.h"
 #include "ops/kernels/reduce/combine.h"
-#include "ops/kit/cuda_reduce_walk.h"
+#include "ops/kit/cuda/reduce_walk.h"
 
 namespace snug::core {
 

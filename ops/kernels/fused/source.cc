@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "ops/kernels/reduce/reduce.h"
-#include "ops/kit/cuda_reduce_spread.h"
+#include "ops/kit/cuda/reduce_spread.h"
 #include "ops/kit/expression.h"
 
 namespace snug::core {

@@ -1,14 +1,14 @@
 // Group norm by CUDA kernels where the channels of several positions lie side by side: channels are columns
-// (cuda_columns.h), which each sample sums for itself. A warp then adds up the columns and parts of a group, and a
+// (kit/cuda/columns.h), which each sample sums for itself. A warp then adds up the columns and parts of a group, and a
 // sweep follows.
 #include <algorithm>
 
 #include "engine/base/status.h"
 #include "ops/kernels/group_norm/cuda.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_columns.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_rows.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/columns.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/rows.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {
@@ -37,7 +37,8 @@ struct GroupSizes {
 
 ColumnTiles TilesOf(const GroupView& view) { return {view.inner, view.channels, view.samples}; }
 
-// Sums differences from the group's first number in the sample. It lies near the mean, so squaring loses little.
+// Sums differences from the group's first number in the sample. Where that is far from the mean, by a hundred times
+// what the others spread, the variance has half of its digits.
 template <class Type>
 struct GroupStatistics {
   using T = Type;

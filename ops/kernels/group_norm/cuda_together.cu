@@ -1,13 +1,13 @@
-// Group norm by CUDA kernels where the numbers of a group lie together: groups are rows (cuda_rows.h), in which the
+// Group norm by CUDA kernels where the numbers of a group lie together: groups are rows (kit/cuda/rows.h), in which the
 // channel changes every `inner` numbers.
 #include <algorithm>
 
 #include "engine/base/status.h"
 #include "ops/kernels/batch_norm/cuda_channels.h"
 #include "ops/kernels/group_norm/cuda.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_rows.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/rows.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

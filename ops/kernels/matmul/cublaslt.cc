@@ -11,7 +11,7 @@
 #include "engine/cuda/cuda_libraries.h"
 #include "ops/kernels/matmul/cuda.h"
 #include "ops/kit/axes.h"
-#include "ops/kit/cuda_finish.h"
+#include "ops/kit/cuda/finish.h"
 #include "ops/kit/library_variant.h"
 
 namespace snug::core {

@@ -19,8 +19,8 @@
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/combine.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce_steps.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/reduce_steps.h"
 
 namespace snug::core {
 

@@ -11,7 +11,7 @@
 
 #include "engine/base/status.h"
 #include "ops/kernels/matmul/cuda_small.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/math/functions.h"
 

@@ -9,8 +9,8 @@
 
 #include "ops/cuda_numbers.h"
 #include "ops/kernels/pool/pool.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

@@ -1,6 +1,11 @@
 #include "ops/kernels/pool/geometry.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
@@ -61,6 +66,17 @@ absl::Status PlaceWindows(const proto::Pool& options, int axis_number, PoolAxis*
   return absl::OkStatus();
 }
 
+// The number of a tap is kept in an int32 where the gradient needs it.
+absl::Status CheckTaps(const PoolGeometry& g, absl::string_view option) {
+  constexpr int64_t kMostTaps = std::numeric_limits<int32_t>::max();
+  int64_t room = kMostTaps;
+  for (const PoolAxis& axis : g.axes) room /= std::max<int64_t>(1, axis.window);
+  if (room > 0) return absl::OkStatus();
+  return InferContext::OptionError(
+      option, absl::StrCat("expected windows of at most ", kMostTaps, " elements, found ",
+                           absl::StrJoin({g.axes[0].window, g.axes[1].window, g.axes[2].window}, " x ")));
+}
+
 }  // namespace
 
 absl::StatusOr<PoolGeometry> MakePoolGeometry(const proto::Pool& options, const Shape& x, const Layout& layout) {
@@ -89,6 +105,7 @@ absl::StatusOr<PoolGeometry> MakePoolGeometry(const proto::Pool& options, const 
     a.pad_begin = a.pad_end = pad[at];
     SNUG_RETURN_IF_ERROR(PlaceWindows(options, i + 2, &a));
   }
+  SNUG_RETURN_IF_ERROR(CheckTaps(g, "kernel"));
   return g;
 }
 
@@ -110,6 +127,7 @@ absl::StatusOr<PoolGeometry> MakeAdaptivePoolGeometry(absl::Span<const int64_t> 
     a.window = 1;
     for (int64_t o = 0; o < a.out; ++o) a.window = std::max(a.window, a.taps(o).size());
   }
+  SNUG_RETURN_IF_ERROR(CheckTaps(g, "size"));
   return g;
 }
 

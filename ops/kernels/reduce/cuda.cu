@@ -1,6 +1,6 @@
 // The reductions of the model file, and the gradient of the largest, by CUDA kernels.
 #include "ops/kernels/reduce/cuda.h"
-#include "ops/kit/cuda_reduce.h"
+#include "ops/kit/cuda/reduce.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

@@ -5,7 +5,7 @@
 
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/reduce.h"
-#include "ops/kit/cuda_reduce_spread.h"
+#include "ops/kit/cuda/reduce_spread.h"
 #include "ops/prepare_context.h"
 
 namespace snug::core {

@@ -37,9 +37,6 @@ double ShareInMean(const ValueType& x, const ValueType& y);
 // Repeats `grad`, the gradient of the reduced value, along the reduced axes of input 0.
 ValueId RepeatToInput(GradContext& g, ValueId grad);
 
-// Counts one operation for each element of the input.
-Cost CostOfReduce(const NodeTypes& types);
-
 // Adds samples of every kind of axes, good and bad.
 void AddReduceSamples(SampleBuilder& s);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kit/float_vectors.h"
@@ -39,14 +40,15 @@ class PartMoments {
   // of these columns lies in the i-th. Threads may measure different columns of a part.
   template <Isa kIsa, class RowAt>
   SNUG_INLINE void Measure(int64_t part, int64_t first, int64_t count, int64_t rows, const RowAt& row_at) const {
+    using Vector = typename GemmTile<kIsa, float>::Vector;
     constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes, kTogether = 4;
     float* const mean = sums_ + part * 2 * columns_ + first;
     int64_t c = 0;
     for (; c + kTogether * kLanes <= count; c += kTogether * kLanes) {
-      MeasureVectors<kIsa, kTogether>(c, rows, row_at, mean);
+      MeasureNumbers<Vector, kTogether>(c, rows, row_at, mean);
     }
-    for (; c + kLanes <= count; c += kLanes) MeasureVectors<kIsa, 1>(c, rows, row_at, mean);
-    for (; c < count; ++c) MeasureColumn(c, rows, row_at, mean);
+    for (; c + kLanes <= count; c += kLanes) MeasureNumbers<Vector, 1>(c, rows, row_at, mean);
+    for (; c < count; ++c) MeasureNumbers<float, 1>(c, rows, row_at, mean);
   }
 
   // Sets what is asked for.
@@ -58,48 +60,70 @@ class PartMoments {
     return (parts + kLine - 1) / kLine * kLine;
   }
 
-  // Numbers are measured from the first row's, which is near enough to the mean that nothing cancels.
-  template <Isa kIsa, int kVectors, class RowAt>
-  SNUG_INLINE void MeasureVectors(int64_t c, int64_t rows, const RowAt& row_at, float* mean) const {
-    using Vector = typename GemmTile<kIsa, float>::Vector;
-    constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes;
-    Vector shift[kVectors], sum[kVectors], squares[kVectors];
+  // Measures the columns [c, c + kNumbers) where Number is float, or as many vectors. Numbers are measured from those
+  // of a row, in blocks of a few rows: what a block's squares have beside the variance is then at most as many times
+  // that as the block has rows, which costs floats 3 of their 7 digits at most, whatever that row is.
+  template <class Number, int kNumbers, class RowAt>
+  SNUG_INLINE void MeasureNumbers(int64_t c, int64_t rows, const RowAt& row_at, float* mean) const {
+    constexpr int64_t kBlock = 96, kLanes = sizeof(Number) / sizeof(float);
+    Number means[kNumbers] = {}, rests[kNumbers] = {};  // of the blocks so far: the mean, the squares without it
+    for (int64_t first = 0; first < rows; first += kBlock) {
+      const int64_t count = std::min(kBlock, rows - first);
+      Number shift[kNumbers], sum[kNumbers], squares[kNumbers];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      LoadFloats(row_at(0) + c + v * kLanes, shift[v]);
-      sum[v] = squares[v] = Vector{};
-    }
-    for (int64_t i = 1; i < rows; ++i) {
-      const auto* const row = row_at(i) + c;
+      for (int v = 0; v < kNumbers; ++v) {
+        Load(row_at(first) + c + v * kLanes, shift[v]);
+        sum[v] = squares[v] = Number{};
+      }
+      for (int64_t i = first + 1; i < first + count; ++i) {
+        const auto* const row = row_at(i) + c;
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        Vector x;
-        LoadFloats(row + v * kLanes, x);
-        x -= shift[v];
-        sum[v] += x;
-        squares[v] += x * x;
+        for (int v = 0; v < kNumbers; ++v) {
+          Number x;
+          Load(row + v * kLanes, x);
+          x -= shift[v];
+          sum[v] += x;
+          squares[v] += x * x;
+        }
+      }
+      const float share = static_cast<float>(count) / static_cast<float>(first + count);
+      const float between = static_cast<float>(first) * share;
+#pragma GCC unroll 4
+      for (int v = 0; v < kNumbers; ++v) {
+        const Number rest = sum[v] / static_cast<float>(count);
+        const Number own = shift[v] + rest, left = squares[v] - sum[v] * rest;
+        if (first == 0) {
+          means[v] = own;
+          rests[v] = left;
+        } else {
+          const Number off = own - means[v];
+          means[v] += off * share;
+          rests[v] += left + off * off * between;
+        }
       }
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const Vector rest = sum[v] / static_cast<float>(rows);
-      StoreFloats(shift[v] + rest, mean + c + v * kLanes);
-      StoreFloats(squares[v] - sum[v] * rest, mean + columns_ + c + v * kLanes);
+    for (int v = 0; v < kNumbers; ++v) {
+      Store(means[v], mean + c + v * kLanes);
+      Store(rests[v], mean + columns_ + c + v * kLanes);
     }
   }
 
-  template <class RowAt>
-  SNUG_INLINE void MeasureColumn(int64_t c, int64_t rows, const RowAt& row_at, float* mean) const {
-    const auto shift = static_cast<float>(row_at(0)[c]);
-    float sum = 0, squares = 0;
-    for (int64_t i = 1; i < rows; ++i) {
-      const float x = static_cast<float>(row_at(i)[c]) - shift;
-      sum += x;
-      squares += x * x;
+  template <class T, class Number>
+  static SNUG_INLINE void Load(const T* from, Number& to) {
+    if constexpr (std::is_same_v<Number, float>) {
+      to = static_cast<float>(*from);
+    } else {
+      LoadFloats(from, to);
     }
-    const float rest = sum / static_cast<float>(rows);
-    mean[c] = shift + rest;
-    mean[columns_ + c] = squares - sum * rest;
+  }
+  template <class Number>
+  static SNUG_INLINE void Store(const Number& from, float* to) {
+    if constexpr (std::is_same_v<Number, float>) {
+      *to = from;
+    } else {
+      StoreFloats(from, to);
+    }
   }
 
   const int64_t parts_, columns_;

@@ -122,8 +122,6 @@ ValueId RepeatToInput(GradContext& g, ValueId grad) {
   return g.Op("broadcast_to", {grad}, proto::MakeOptions(target));
 }
 
-Cost CostOfReduce(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
-
 void AddReduceSamples(SampleBuilder& s) {
   using proto::ParseOptions;
   s.Case("all").Input({5, 7}).Distinct();

@@ -1,7 +1,7 @@
 // Upsampling by CUDA kernels. A thread computes a pack of neighbours: of one pixel's channels where they are the last
 // axis in memory, else of a row's pixels.
 #include "ops/kernels/upsample/upsample.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

@@ -5,7 +5,7 @@
 // If the kernel has a barrier, or threads of a warp do something together (warp.h), the threads of a block are fibers.
 // They run in turn, forwards up to where one waits and backwards up to the next such place, in another block or launch
 // the other way round, so that a missing barrier shows. Otherwise they are a loop. Copies that a thread asks for
-// (cp.async, ops/kit/cuda_tensor_core.h) are done as late as may be, when it waits for them; until then there is
+// (cp.async, ops/kit/cuda/tensor_core.h) are done as late as may be, when it waits for them; until then there is
 // garbage, so that what reads too soon, or what is still needed there, shows. Atomics and dynamic shared memory are not
 // emulated.
 #pragma once

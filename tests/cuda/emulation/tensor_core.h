@@ -1,4 +1,4 @@
-// The functions of ops/kit/cuda_tensor_core.h, which says what they do, on the processor.
+// The functions of ops/kit/cuda/tensor_core.h, which says what they do, on the processor.
 #pragma once
 
 #include <bit>

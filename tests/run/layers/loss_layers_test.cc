@@ -115,5 +115,16 @@ TEST(LossLayers, ATargetOfAnotherShapeIsAnError) {
   }
 }
 
+TEST(LossLayers, AnEpsilonThatFloatsCannotSquareIsAnError) {
+  const auto session = MakeSession(R"(
+      input { name: "x" shape { dim: 3 } }
+      input { name: "target" shape { dim: 3 } }
+      layer { name: "loss" input: "x" input: "target" cosine_similarity_loss { epsilon: 1e-30 } }
+      objective: "loss")",
+                                   {.batch = 2});
+  EXPECT_THAT(std::string(session.status().message()),
+              testing::HasSubstr("epsilon\": expected at least 1.1e-19, found 1e-30"));
+}
+
 }  // namespace
 }  // namespace snug::core

@@ -31,7 +31,7 @@
 
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/combine.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/kernel.h"
 
 namespace snug::core {
 

@@ -1,5 +1,5 @@
 // Says how a reduction is spread over a CUDA device, by types and shapes alone: the order in which numbers are combined
-// follows from it (cuda_reduce_walk.h), and kernels, those who plan their workspace and fused kernels agree on it.
+// follows from it (reduce_walk.h), and kernels, those who plan their workspace and fused kernels agree on it.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "engine/base/dtype.h"
 #include "ops/kernels/reduce/reduce.h"
-#include "ops/kit/cuda_threads.h"
+#include "ops/kit/cuda/threads.h"
 
 namespace snug::core {
 

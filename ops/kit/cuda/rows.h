@@ -14,8 +14,8 @@
 #include "ops/cuda_numbers.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/combine.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce_steps.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/reduce_steps.h"
 #include "ops/kit/vec_math.h"
 
 namespace snug::core {

@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "engine/cuda/cuda_launch.h"
-#include "ops/kit/cuda_pack.h"
-#include "ops/kit/cuda_threads.h"
+#include "ops/kit/cuda/pack.h"
+#include "ops/kit/cuda/threads.h"
 
 namespace snug::core {
 

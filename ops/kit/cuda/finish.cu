@@ -1,5 +1,5 @@
-#include "ops/kit/cuda_finish.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/finish.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {

@@ -1,5 +1,5 @@
 // How the threads of a device walk through a reduction: the order in which numbers are combined follows from what
-// CudaReduceSpread (cuda_reduce_spread.h) says of types and shapes, whether elements are read (cuda_reduce.h) or
+// CudaReduceSpread (reduce_spread.h) says of types and shapes, whether elements are read (reduce.h) or
 // computed by a fused kernel, and whether they are read 16 bytes at a time or one by one. So the bits are the same. It
 // is for .cu files and for NVRTC.
 //
@@ -27,9 +27,9 @@
 
 #include <cstdint>
 
-#include "ops/kit/cuda_pack.h"
-#include "ops/kit/cuda_reduce_steps.h"
-#include "ops/kit/cuda_threads.h"
+#include "ops/kit/cuda/pack.h"
+#include "ops/kit/cuda/reduce_steps.h"
+#include "ops/kit/cuda/threads.h"
 
 namespace snug::core {
 

@@ -16,7 +16,7 @@
 
 #include "engine/base/host_device.h"
 #include "ops/kernel_context.h"
-#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda/kernel.h"
 #include "ops/op_def.h"
 
 namespace snug::core {

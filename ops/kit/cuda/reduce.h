@@ -1,4 +1,4 @@
-// Reductions on a CUDA device, along any axes: CudaReduceSpread says how, and cuda_reduce_walk.h does it. It is for .cu
+// Reductions on a CUDA device, along any axes: CudaReduceSpread says how, and reduce_walk.h does it. It is for .cu
 // files.
 #pragma once
 
@@ -7,14 +7,14 @@
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/reduce.h"
-#include "ops/kit/cuda_axes.h"
-#include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce_spread.h"
-#include "ops/kit/cuda_reduce_walk.h"
+#include "ops/kit/cuda/axes.h"
+#include "ops/kit/cuda/kernel.h"
+#include "ops/kit/cuda/reduce_spread.h"
+#include "ops/kit/cuda/reduce_walk.h"
 
 namespace snug::core {
 
-// A reduction as kernels walk it (Shape of cuda_reduce_walk.h).
+// A reduction as kernels walk it (Shape of reduce_walk.h).
 template <bool kColumns_, int kPack_>
 struct CudaReduceShape {
   static constexpr bool kColumns = kColumns_;

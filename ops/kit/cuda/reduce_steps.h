@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "ops/kit/cuda_pack.h"
-#include "ops/kit/cuda_threads.h"
+#include "ops/kit/cuda/pack.h"
+#include "ops/kit/cuda/threads.h"
 
 namespace snug::core {
 

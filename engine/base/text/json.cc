@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/base/text/utf8.h"
+
 namespace snug::core {
 
 void Json::Separate() {
@@ -30,14 +32,19 @@ Json& Json::End() {
 
 void Json::Quote(absl::string_view value) {
   text_ += '"';
-  for (const char c : value) {
-    if (c == '"' || c == '\\') {
+  while (!value.empty()) {
+    const char c = value[0];
+    const size_t length = Utf8Length(value);
+    if (length == 0) {  // no document has such bytes: names of files may
+      absl::StrAppendFormat(&text_, "\\\\x%02x", static_cast<unsigned char>(c));
+    } else if (c == '"' || c == '\\') {
       absl::StrAppend(&text_, "\\", absl::string_view(&c, 1));
     } else if (static_cast<unsigned char>(c) < 0x20) {
       absl::StrAppendFormat(&text_, "\\u%04x", static_cast<unsigned>(c));
     } else {
-      text_ += c;
+      text_.append(value.data(), length);
     }
+    value.remove_prefix(length == 0 ? 1 : length);
   }
   text_ += '"';
 }

@@ -78,7 +78,9 @@ int Delivered(int code) {
 }
 
 int Main(const Arguments& arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+  const bool asks = !arguments.empty() && (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help");
+  if (asks && arguments.size() > 1) return Main({arguments[1], "--help"});  // `snug help train`
+  if (arguments.empty() || asks) {
     std::fputs(Help().c_str(), arguments.empty() ? stderr : stdout);
     return Delivered(arguments.empty() ? 2 : 0);
   }
@@ -109,5 +111,6 @@ int Main(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   snug::core::cli::SpinBriefly(argv);
+  snug::core::cli::TakeLimitsAsErrors();
   return snug::core::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

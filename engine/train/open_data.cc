@@ -410,7 +410,7 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
       break;
   }
   return absl::InvalidArgumentError(
-      "no data to train with: name some, with --data=digits or `training { data { digits {} } }` in the model file; "
+      "no data: name some, with --data=digits or `training { data { digits {} } }` in the model file; "
       "snug train --help lists what there is");
 }
 

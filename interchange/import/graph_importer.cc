@@ -108,7 +108,12 @@ absl::Status GraphImporter::AddInput(const ValueInfoProto& input) {
         return absl::InvalidArgumentError(
             absl::StrCat("--shape: expected ", shape.dim_size(), " numbers, found ", given->second.size()));
       }
-      if (dim <= 0 && i > 0) dim = given->second[static_cast<size_t>(i)];
+      const int64_t said = given->second[static_cast<size_t>(i)];
+      if (dim > 0 && i > 0 && said != dim) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--shape: expected ", dim, " for axis ", i, ", as the file says, found ", said));
+      }
+      if (dim <= 0 && i > 0) dim = said;
     }
     if (dim <= 0 && i == 0) dim = batch_;
     if (dim <= 0) {

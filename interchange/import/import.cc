@@ -79,17 +79,18 @@ absl::Status WriteImported(const ImportedModel& imported, const std::string& pre
   // Both files are complete before the first gets its name.
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> network, OutputFile::Create(prefix + ".pbtxt"));
   network->Write(text);
+  bool renamed = false;
   const auto write = [&]() -> absl::Status {
     SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<checkpoint::WritableFile> file, files.Create(temporary));
     SNUG_RETURN_IF_ERROR(checkpoint::WriteSafetensors(tensors, {}, *file));
     SNUG_RETURN_IF_ERROR(file->Close());
     SNUG_RETURN_IF_ERROR(files.Rename(temporary, weights));
+    renamed = true;
     return network->Finish();
   };
   const absl::Status status = write();
   if (!status.ok()) {
-    files.Remove(temporary).IgnoreError();
-    files.Remove(weights).IgnoreError();
+    files.Remove(renamed ? weights : temporary).IgnoreError();
   }
   return status;
 }

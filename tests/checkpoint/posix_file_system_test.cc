@@ -66,7 +66,7 @@ TEST_F(Posix, SaysWhatTheSystemSays) {
   const absl::Status missing = files_.Open(folder_.path("none")).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(missing.message(), folder_.path("none") + ": cannot open: No such file or directory");
-  EXPECT_EQ(files_.Open(folder_.path()).status().message(), folder_.path() + ": expected a file");
+  EXPECT_EQ(files_.Open(folder_.path()).status().message(), folder_.path() + ": expected a file, found a folder");
   EXPECT_THAT(std::string(files_.Create(folder_.path("no/file")).status().message()),
               HasSubstr("cannot create: No such"));
   EXPECT_THAT(std::string(files_.Rename(folder_.path("a"), folder_.path("b")).message()),
@@ -74,7 +74,8 @@ TEST_F(Posix, SaysWhatTheSystemSays) {
   EXPECT_THAT(std::string(files_.List(folder_.path("none")).status().message()),
               HasSubstr("cannot list the directory: No such"));
   ASSERT_EQ(mkfifo(folder_.path("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(files_.Open(folder_.path("pipe")).status().message(), folder_.path("pipe") + ": expected a file");
+  EXPECT_EQ(files_.Open(folder_.path("pipe")).status().message(),
+            folder_.path("pipe") + ": expected a file, found a device or a pipe");
 }
 
 // Somebody who may not do everything, as root may.

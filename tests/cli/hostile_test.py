@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import resource
 import subprocess
 
 from snug import BINARY, ROOT, SnugTest
@@ -46,7 +47,83 @@ class FileTest(SnugTest):
             self.assertEqual((done.returncode, done.stderr), (1, "standard output: cannot be written\n"))
 
 
+    def test_what_is_read_is_not_overwritten(self):
+        model = self.folder / "m.pbtxt"
+        model.write_text((ROOT / "models/mlp.pbtxt").read_text())
+        before = model.read_text()
+        self.assertIn("--out: expected another file than those that are read", self.error("export", model, f"--out={model}"))
+        self.run_snug("train", model, f"--output={self.folder / 'run'}", "--steps=1", "--evaluate-batches=1")
+        error = self.error("predict", model, f"--checkpoint={self.folder / 'run'}", f"--output={model}")
+        self.assertIn("--output: expected another file than those that are read", error)
+        self.assertEqual(model.read_text(), before)
+
+    def test_an_import_does_not_replace_a_model_file_unasked(self):
+        exported, network = self.folder / "m.onnx", self.folder / "n.pbtxt"
+        self.run_snug("export", "models/mlp.pbtxt", f"--out={exported}")
+        arguments = ("import", exported, f"--out={self.folder / 'n'}")
+        self.run_snug(*arguments)
+        written = network.read_text()
+        network.write_text(written + "# mine\n")
+        self.assertIn("n.pbtxt is there already", self.error(*arguments))
+        self.assertEqual(network.read_text(), written + "# mine\n")
+        self.run_snug(*arguments, "--overwrite")
+        self.assertEqual(network.read_text(), written)
+        self.assertIn("expected 784 for axis 1, as the file says, found 2", self.error(*arguments, "--overwrite", "--shape=image:3x2"))
+
+    def test_a_limit_on_files_is_an_error_that_leaves_nothing(self):
+        trace = self.folder / "trace.json"
+        command = [BINARY, "step", "models/mlp.pbtxt", "--steps=200", f"--trace={trace}"]
+        limit = (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+        )
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("trace.json: cannot be written: File too large", done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
 class AnswerTest(SnugTest):
+    def test_names_that_are_no_text_are_told_in_json_too(self):
+        done = subprocess.run([BINARY, "step", b"no\xff.pbtxt", "--json"], capture_output=True, cwd=ROOT)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no\\xff.pbtxt", json.loads(done.stdout.decode())["error"])
+
+    def test_the_precision_is_told_that_was_compiled(self):
+        self.assertEqual(self.json("step", "models/mlp.pbtxt")["precision"], "float32")
+
+    def test_patterns_without_parameters_to_choose_are_a_mistake(self):
+        done = self.run_snug(
+            "train", "models/mlp.pbtxt", f"--output={self.folder / 'run'}", "--steps=1", "--init-patterns=fc*", code=2
+        )
+        self.assertIn("--init-patterns: expected --init-from beside it", done.stderr)
+
+    def test_what_a_training_left_can_be_begun_with(self):
+        train = ("train", "models/mlp.pbtxt", "--steps=1", "--evaluate-batches=1")
+        self.run_snug(*train, f"--output={self.folder / 'run'}")
+        begun = self.run_snug(*train, f"--output={self.folder / 'other'}", f"--init-from={self.folder / 'run'}")
+        self.assertIn("loaded 6,", begun.stdout)
+
+    def test_a_prediction_is_written_as_its_file_is_called(self):
+        self.run_snug("train", "models/mlp.pbtxt", f"--output={self.folder / 'run'}", "--steps=1", "--evaluate-batches=1")
+        for name, begin in (("y.npy", b"\x93NUMPY"), ("y.jsonl", b"{")):
+            arguments = (f"--checkpoint={self.folder / 'run'}", f"--output={self.folder / name}", "--batches=1")
+            self.run_snug("predict", "models/mlp.pbtxt", *arguments, "--fetch=fc3")
+            self.assertTrue((self.folder / name).read_bytes().startswith(begin))
+
+    def test_every_command_says_what_changes_nothing(self):
+        for command in ("step", "compile", "plan"):
+            done = self.run_snug(command, "models/mlp.pbtxt", "--half-byte-indices")
+            self.assertIn("--half-byte-indices changes nothing in this network", done.stdout + done.stderr)
+
+    def test_help_of_a_command_is_asked_for_in_three_ways(self):
+        texts = {self.run_snug(*words).stdout for words in (("train", "--help"), ("help", "train"), ("--help", "train"))}
+        self.assertEqual(len(texts), 1)
+        self.assertIn("usage: snug train NET", texts.pop())
+
     def test_json_is_one_document_of_failures_too(self):
         for arguments in (("plan", "/no/such.pbtxt"), ("tran", "models/mlp.pbtxt"), ("step",)):
             done = self.run_snug(*arguments, "--json", code=2)

@@ -90,6 +90,7 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
   }
   SNUG_ASSIGN_OR_RETURN(const Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
   SayWhatVaries(compiled);
+  std::fputs(InVainText(compiled).c_str(), stderr);
   Fallbacks fallbacks(nullptr);
   SNUG_RETURN_IF_ERROR(fallbacks.AddPassedOver(compiled));
   const GraphSummary& summary = compiled.summary;

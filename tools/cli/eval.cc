@@ -15,6 +15,7 @@
 #include "engine/train/judgement/judge.h"
 #include "proto/network.pb.h"
 #include "tools/cli/command.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/inference.h"
 #include "tools/cli/judge/judgement_text.h"
 #include "tools/cli/judge/report.h"
@@ -190,6 +191,8 @@ absl::StatusOr<int> RunEval(const Arguments& arguments) {
   // Where the page cannot be written, that is said before the evaluation, which may take long.
   std::unique_ptr<OutputFile> page;
   if (!f.report.empty()) {
+    inference->read.push_back(file);
+    SNUG_RETURN_IF_ERROR(CheckNotRead("report", f.report, inference->read));
     SNUG_ASSIGN_OR_RETURN(page, OutputFile::Create(f.report));
   }
   SNUG_ASSIGN_OR_RETURN(const Evaluated result, EvaluateNetwork(f, judging, *inference));

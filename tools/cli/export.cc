@@ -21,6 +21,7 @@
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/inference.h"
 
 namespace snug::core::cli {
@@ -79,6 +80,7 @@ absl::StatusOr<int> RunExport(const Arguments& arguments) {
   if (!f.checkpoint.empty() && !f.init_from.empty()) {
     return absl::InvalidArgumentError("--init-from: the parameters come from --checkpoint: give one of the two");
   }
+  SNUG_RETURN_IF_ERROR(CheckNotRead("out", f.out, {file, f.checkpoint, f.init_from}));
   SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   onnx::ExportOptions options{.fetch = f.fetch, .batch = f.batch, .file = file};
   SNUG_ASSIGN_OR_RETURN(options.fetch, onnx::ExportedOutputs(loaded.network, loaded.source_map, options));

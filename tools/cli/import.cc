@@ -79,7 +79,7 @@ absl::StatusOr<int> RunImport(const Arguments& arguments) {
   std::string out;
   onnx::ImportModelOptions options;
   std::vector<std::string> shapes;
-  bool json = false;
+  bool json = false, overwrite = false;
   Flags flags(
       "snug import FILE.onnx --out=WHERE [flags]",
       "Makes a model file of an ONNX model (opsets 11 to 21), and a safetensors file of its weights, for\n"
@@ -91,16 +91,22 @@ absl::StatusOr<int> RunImport(const Arguments& arguments) {
   flags.Add(
       "loss", &options.loss,
       "softmax_cross_entropy or mean_squared_error of the first output, and a label: a network that can be trained");
+  flags.Add("overwrite", &overwrite, "replace files of these names, whoever wrote them");
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "an ONNX file"));
   if (out.empty())
     return absl::InvalidArgumentError("--out: expected a directory, or what the files' names begin with");
   for (const std::string& shape : shapes) SNUG_RETURN_IF_ERROR(AddShape(shape, &options.shapes));
   if (options.name.empty()) options.name = StemOf(file);
+  const std::string prefix = PrefixOf(out, file);
+  struct stat there = {};
+  if (!overwrite && stat((prefix + ".pbtxt").c_str(), &there) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--out: ", prefix, ".pbtxt is there already, and somebody may have ",
+                                                   "changed it: choose another name, or --overwrite"));
+  }
   checkpoint::PosixFileSystem files;
   SNUG_ASSIGN_OR_RETURN(const onnx::Model model, onnx::ReadModel(files, file));
   SNUG_ASSIGN_OR_RETURN(const onnx::ImportedModel imported, onnx::ImportModel(model, options));
-  const std::string prefix = PrefixOf(out, file);
   std::vector<std::string> comment = {absl::StrCat("Imported from ", file.substr(file.rfind('/') + 1), " (ONNX opset ",
                                                    model.opset, "); its weights are in ",
                                                    prefix.substr(prefix.rfind('/') + 1), ".safetensors.")};

@@ -21,6 +21,7 @@
 #include "engine/train/class_heads.h"
 #include "engine/train/training_options.h"
 #include "proto/train.pb.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/proto_flags.h"
 #include "tools/cli/preparation_log.h"
 #include "tools/cli/runs/trained_data.h"
@@ -83,6 +84,7 @@ void InferenceFlags::AddTo(Flags& flags) {
   flags.Add("seed", &seed,
             "decides what is held back; default: that of the training, as the checkpoint keeps it, or else 0");
   flags.Add("batches", &batches, "at most so many; default: all");
+  compile.batch_otherwise = "64, as what comes out does not depend on it";
   compile.AddTo(flags);
   compile.AddKeepDerivedTo(flags);
   memory.AddTo(flags);
@@ -115,6 +117,8 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
                         OpenDataAloud(stderr, data, network, static_cast<uint64_t>(seed), &weights.source->metadata(),
                                       /*goes_on=*/false, flags.may_lack_labels));
+  inference->read = StringsIn(data);
+  inference->read.push_back(weights.path);
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
   if (opened.lacks_labels) SNUG_RETURN_IF_ERROR(RefuseTestFlags(*flags.data, NameOf(data)));
   const bool of_training = flags.part == "training" || opened.lacks_labels;

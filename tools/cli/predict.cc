@@ -1,6 +1,7 @@
 // `snug predict NET --checkpoint=...` writes what trained parameters say of each sample, as a table, an array or lines
 // of JSON.
 #include <absl/algorithm/container.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "engine/base/text/printable.h"
 #include "engine/train/judgement/class_scores.h"
 #include "tools/cli/command.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/inference.h"
 #include "tools/cli/judge/prediction_writer.h"
 
@@ -188,7 +190,8 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
   Flags flags(
       "snug predict NET --checkpoint=PATH [--fetch=NAME,...] [flags]",
       "Runs trained parameters over data and writes values of the network for each sample, in the sequence of\n"
-      "the data; without --fetch, the most probable class and its probability. It is written a batch at a time.\n"
+      "the data; without --fetch, the most probable class and its probability, or in an array and with --json the\n"
+      "scores of all classes. It is written a batch at a time.\n"
       "Nothing needs labels: a table may be without their column, images may lie in a folder that has none of a\n"
       "class, or be named by a list without classes, and of NumPy's files the labels' may be left out. All of such\n"
       "samples are predicted.");
@@ -197,13 +200,18 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
   flags.Add(
       "format", &f.format,
       "csv, npy (an array; of several values a file each) or jsonl (a JSON object a line); csv and jsonl name the "
-      "class, and give its probability, where a value scores classes; default: csv, of numbers alone where there is "
-      "--fetch");
+      "class, and give its probability, where a value scores classes; default: what the name of --output ends with, or "
+      "csv, of numbers alone where there is --fetch");
   flags.Add("scores", &f.scores,
             "the layer whose output scores the classes; default: what the network's accuracy or loss reads");
   flags.Add("output", &f.output, "file for it, which appears when it is whole; default: standard output");
   AddJsonFlag(flags, &f.json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  if (f.format.empty() && !f.json) {
+    for (const char* const format : {"npy", "jsonl"}) {
+      if (absl::EndsWith(f.output, absl::StrCat(".", format))) f.format = format;
+    }
+  }
   SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const Predicting predicting, ChoosePredicting(f, loaded.network));
   f.inference.may_lack_labels = true;
@@ -212,6 +220,8 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Inference> inference,
                         PrepareInference(std::move(loaded), f.inference, fetch));
   SNUG_RETURN_IF_ERROR(CheckLabels(predicting.written, *inference));
+  inference->read.push_back(file);
+  SNUG_RETURN_IF_ERROR(CheckNotRead("output", f.output, inference->read));
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor, Predictor::Create(f, predicting, *inference));
   SNUG_RETURN_IF_ERROR(
       inference->evaluator

@@ -49,6 +49,8 @@ void SpinBriefly(char** argv) {
   execv(program.c_str(), argv);  // if this fails the program just goes on, slower under load
 }
 
+void TakeLimitsAsErrors() { std::signal(SIGXFSZ, SIG_IGN); }
+
 void CatchStopSignals() {
   struct sigaction action = {};
   action.sa_handler = OnStopSignal;

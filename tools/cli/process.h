@@ -12,6 +12,10 @@ namespace snug::core::cli {
 // where GOMP_SPINCOUNT or OMP_WAIT_POLICY is set already.
 void SpinBriefly(char** argv);
 
+// A file that grows beyond a limit (ulimit -f) is an error of its writing, as a full disk is, and does not end the
+// program.
+void TakeLimitsAsErrors();
+
 // From here on a signal asks the run to stop at the next step: Ctrl-C and SIGTERM, of which a second one ends the
 // process; SIGHUP, which comes when a terminal is closed, unless it was ignored from the beginning, as nohup does; and
 // SIGPIPE, which comes when something is written that nobody reads any more. These two may come several times, and

@@ -110,7 +110,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
       .Key("engine")
       .String(ExecutorName(session.engine()))
       .Key("precision")
-      .String(flags.compile.precision)
+      .String(Name(session.compiled().precision))
       .Key("seed")
       .Number(flags.seed);
   const auto list = [&json](absl::string_view key, const std::vector<double>& values) {

@@ -81,8 +81,8 @@ absl::Status CheckMadeFor(const proto::Plan& plan, const proto::Plan& here) {
     return Differs(
         "graph", absl::StrCat(absl::Hex(plan.graph_hash())),
         absl::StrCat(absl::Hex(here.graph_hash()),
-                     " (hashes of the graph after passes: the model file, the passes, what is fetched, or in "
-                     "bfloat16 the kernels, which are this processor's and the tuning's, changed)"));
+                     " (hashes of the graph after passes: the model file, the optimizer, the passes, what is "
+                     "fetched, or in bfloat16 the kernels, which are this processor's and the tuning's, changed)"));
   }
   if (plan.kernels_hash() != here.kernels_hash()) {
     return Differs("choice of kernels", absl::StrCat(absl::Hex(plan.kernels_hash())),

@@ -13,6 +13,7 @@
 #include "engine/base/text/glob.h"
 #include "engine/base/text/suggest.h"
 #include "engine/train/checkpoint/element_type.h"
+#include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/tensor_source.h"
 
@@ -47,13 +48,16 @@ std::string Obstacle(const TensorSource& file, const TensorEntry& tensor, const 
 
 }  // namespace
 
-absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& path,
+absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& given,
                                     const std::vector<std::string>& patterns) {
+  SNUG_ASSIGN_OR_RETURN(const CheckpointStore::Found found, FindCheckpoint(files, given));
+  const std::string& path = found.path;
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<TensorSource> file, OpenTensorSource(files, path));
   Variables unset = StateVariables(session);
   const Variables variables = unset;
   NamePatterns names(patterns);
   InitReport report{.notes = file->notes()};
+  report.notes.insert(report.notes.end(), found.warnings.begin(), found.warnings.end());
   std::vector<Assignment> assignments;
   for (const TensorEntry& tensor : file->tensors()) {
     std::string obstacle = Obstacle(*file, tensor, variables, names);

@@ -42,9 +42,9 @@ struct InitReport {
   std::string ToString() const;  // lines for a log
 };
 
-// Loads of a safetensors file, or one of torch.save, the parameters and statistics that `patterns` include and that the
-// network has with the same shape; floating-point types are converted. An error changes nothing. It is an error if no
-// tensor fits at all.
+// Loads of a safetensors file, one of torch.save, or the newest in the directory that a training left, the parameters
+// and statistics that `patterns` include and that the network has with the same shape; floating-point types are
+// converted. An error changes nothing. It is an error if no tensor fits at all.
 absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& path,
                                     const std::vector<std::string>& patterns);
 

@@ -81,7 +81,10 @@ class PosixReadableFile final : public ReadableFile {
   absl::Status Init() {
     struct stat stat = {};
     if (fstat(descriptor_.fd(), &stat) != 0) return SystemError(path_, "read its size");
-    if (!S_ISREG(stat.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path_, ": expected a file"));
+    if (!S_ISREG(stat.st_mode)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": expected a file, found a ", S_ISDIR(stat.st_mode) ? "folder" : "device or a pipe"));
+    }
     size_bytes_ = stat.st_size;
     return absl::OkStatus();
   }

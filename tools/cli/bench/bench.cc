@@ -123,6 +123,8 @@ class Bench {
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,
                           Compile(network_.network, network_.source_map, OpRegistry::Builtin(), options));
     SayWhatVaries(compiled);
+    // What training steps do something with is not in vain because forward passes do nothing with it.
+    if (training || f.forward) std::fputs(InVainText(compiled).c_str(), stderr);
     return StepTimer::Create(std::move(compiled), OpRegistry::Builtin(), session);
   }
 

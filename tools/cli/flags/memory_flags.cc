@@ -34,8 +34,12 @@ std::string StreamPolicyNames() { return absl::StrJoin(StreamPolicies(), ", "); 
 
 void CompileFlags::AddTo(Flags& flags) {
   AddDeviceFlag(flags, &device);
-  flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
-  flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
+  flags.Add("batch", &batch, absl::StrCat("samples in a step; default: ", batch_otherwise), 1);
+  flags.Add(
+      "threads", &threads,
+      "threads of each op; default: every processor, or where --streams run ops side by side, each stream's share "
+      "of them",
+      1, kMaxThreads);
   flags.Add("precision", &precision,
             "float32 (default), bfloat16 (with float32 parameters, without --stochastic-rounding) or float64");
   flags.Add("stochastic-rounding", &stochastic_rounding,

@@ -14,6 +14,8 @@
 namespace snug::core::cli {
 
 struct CompileFlags : CompileSettings {
+  std::string batch_otherwise = "the model file's, or 1";  // no flag: what --help says of --batch
+
   void AddTo(Flags& flags);
   void AddLessMemoryTo(Flags& flags);  // what takes time or other bits for memory; AddTo does it too
   // These are for commands that compile forward-only programs.

@@ -18,7 +18,8 @@ void TrainingFlags::AddTrainingFile(Flags& flags) {
 void TrainingFlags::AddInit(Flags& flags) {
   flags.Add(
       "init-from", &init_from,
-      "begin with the parameters of a file, as far as they fit: safetensors, or PyTorch's torch.save (.pth, .pt)");
+      "begin with the parameters of a file, as far as they fit: safetensors, PyTorch's torch.save (.pth, .pt), or the "
+      "directory that `snug train` left");
   flags.Add("init-patterns", &init_patterns, "which of them: patterns of names, !x excludes; default: all");
 }
 
@@ -29,6 +30,7 @@ void TrainingFlags::AddSections(Flags& flags, const std::function<void()>& more,
                                 const std::set<std::string>& without_optimizer) {
   for (const char* heading : {"training", "data", "optimizer", "how it computes", "memory"}) flags.Section(heading);
   flags.Section("how it computes");
+  compile.batch_otherwise = "that of `training { }` in the model file, the file's own, or 32";
   compile.AddTo(flags);
   run.AddTo(flags);
   more();
@@ -63,7 +65,10 @@ absl::StatusOr<TrainerOptions> TrainingFlags::ForTrainer(const TrainingOptions& 
 }
 
 absl::Status TrainingFlags::Initialise(Session& session, std::FILE* out) const {
-  if (init_from.empty()) return absl::OkStatus();
+  if (init_from.empty()) {
+    if (init_patterns.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("--init-patterns: expected --init-from beside it, whose parameters it chooses");
+  }
   checkpoint::PosixFileSystem files;
   SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report,
                         checkpoint::InitFrom(session, files, init_from, init_patterns));

@@ -1,6 +1,7 @@
 // The `snug` command: runs the subcommand and prints what went wrong.
 // cli/commands.cc lists its subcommands and exit codes.
 #include <absl/status/status.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -79,7 +80,9 @@ int Delivered(int code) {
 
 int Main(const Arguments& arguments) {
   const bool asks = !arguments.empty() && (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help");
-  if (asks && arguments.size() > 1) return Main({arguments[1], "--help"});  // `snug help train`
+  if (asks && arguments.size() == 2 && arguments[1] != "help" && !absl::StartsWith(arguments[1], "-")) {
+    return Main({arguments[1], "--help"});  // `snug help train`
+  }
   if (arguments.empty() || asks) {
     std::fputs(Help().c_str(), arguments.empty() ? stderr : stdout);
     return Delivered(arguments.empty() ? 2 : 0);

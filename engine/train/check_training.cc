@@ -53,13 +53,15 @@ absl::Status CheckSchedule(const Checker& check, const proto::Schedule& schedule
   return check.Within("schedule.plateau.final", schedule.plateau().final(), 0, 1);
 }
 
+constexpr double kMostReaders = 1024;  // each is a thread, with a batch of its own
+
 // Each batch sorts them all.
 constexpr double kMostBatchesByLength = 1000;
 
 absl::Status CheckData(const Checker& check, const proto::Data& data) {
   SNUG_RETURN_IF_ERROR(check.Within("data.held_back", data.held_back(), 0, 0.999));
   SNUG_RETURN_IF_ERROR(check.AtLeast("data.crop", data.crop(), 0));
-  SNUG_RETURN_IF_ERROR(check.AtLeast("data.readers", data.readers(), 1));
+  SNUG_RETURN_IF_ERROR(check.Within("data.readers", static_cast<double>(data.readers()), 1, kMostReaders));
   for (int i = 0; i < data.deviation_size(); ++i) {
     SNUG_RETURN_IF_ERROR(check.Positive("data.deviation", data.deviation(i), i));
   }

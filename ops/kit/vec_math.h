@@ -82,7 +82,7 @@ SNUG_INLINE float ExpOrZero(float x) {
 
 namespace internal {
 
-// Returns the logarithm of a positive normal number by 2^scale; of others it is some number.
+// Returns log(x / 2^scale) of a positive normal number; of others it is some number.
 SNUG_INLINE float LogOfNormal(float x, int32_t scale) {
   const int32_t bits = std::bit_cast<int32_t>(x);
   const int32_t e = Wrap(bits, 0x3f3504f3) >> 23;  // so that the rest lies in [sqrt(1/2), sqrt(2))

@@ -52,6 +52,11 @@ void Samples(SampleBuilder& s) {
       .Input({4})
       .Input({4})
       .Fails("option \"delta\": expected more than 0, as a float, found 0");
+  s.Case("small_delta")
+      .With(ParseOptions<proto::HuberLoss>("delta: 1e-60"))
+      .Input({4})
+      .Input({4})
+      .Fails("option \"delta\": expected more than 0, as a float, found 1e-60");
 }
 
 void GradSamples(SampleBuilder& s) {

@@ -76,6 +76,7 @@ void Samples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::AdaptivePool>;
   s.Case("rank").Input({2, 3}).With(options("size: 2")).Fails("expected 3 to 5 dimensions");
   s.Case("no_size").Input({2, 3, 4}).With(options("")).Fails("option \"size\": is missing");
+  s.Case("too_many_taps").Input({1, 1, 65536, 65536}).With(options("size: 1")).Fails("at most 2147483647 elements");
 }
 
 void GradSamples(SampleBuilder& s) {

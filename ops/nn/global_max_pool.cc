@@ -83,6 +83,11 @@ void Samples(SampleBuilder& s) {
   s.Case("rank").Input({2, 3}).Fails("expected 3 to 5 dimensions");
 }
 
+void IndicesSamples(SampleBuilder& s) {
+  GoodSamples(s);
+  s.Case("too_many_pixels").Input({1, 1, 65536, 65536}).Fails("has more pixels than an int32 can number");
+}
+
 void GradSamples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::ShapeOf>;
   s.Case("image").Bytes({2, 19, 1, 1}, 0, 15).Input({2, 19, 1, 1}).With(options("dim: [2, 19, 3, 5]"));
@@ -119,7 +124,7 @@ SNUG_OPS(global_max_pool) {
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
        .kernels = {Plain(Forward<MaximumPool>), OwnOnCuda(SNUG_IF_CUDA(Forward<MaximumPoolCuda>))},
-       .samples = GoodSamples},
+       .samples = IndicesSamples},
       {.name = "global_max_pool_grad",
        .doc = "dx = dy where the maximum was, else 0",
        .inputs = {{"index", PortType::kAny}, {"dy"}},

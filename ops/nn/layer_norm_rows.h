@@ -52,7 +52,7 @@ SNUG_INLINE void ForwardRows(const ForwardCall<T>& call, int64_t row, int64_t co
   const auto* bias = call.bias;
   const T* x = call.x + row * n;
   T* y = call.y + row * n;
-  alignas(64) A mean[kTileRows], inv_std[kTileRows] = {};
+  alignas(64) A mean[kTileRows], inv_std[kTileRows] = {};  // below, all of a tile's have a root
   SumRows<kIsa, 1>(count, n, mean,
                    [=](int64_t j, int64_t i) SNUG_LAMBDA { return std::array<A, 1>{static_cast<A>(x[j * n + i])}; });
   for (int64_t j = 0; j < count; ++j) mean[j] *= scale;

@@ -109,7 +109,7 @@ SNUG_INLINE void ForwardRows(const ForwardCall<T>& call, int64_t row, int64_t co
   const A epsilon = static_cast<A>(call.epsilon);
   const auto* weight = call.weight;
   const T* x = call.x + row * n;
-  alignas(64) A inv_root[kTileRows] = {};
+  alignas(64) A inv_root[kTileRows] = {};  // below, all of a tile's have a root
   SumRows<kIsa, 1>(count, n, inv_root, [=](int64_t j, int64_t i) SNUG_LAMBDA {
     const A v = static_cast<A>(x[j * n + i]);
     return std::array<A, 1>{v * v};

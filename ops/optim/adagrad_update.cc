@@ -24,7 +24,7 @@ void Samples(SampleBuilder& s) {
   known.slots_after = {{0.26, 0.10250000000000001}};
   update.Expect("known_lr_decay", "epsilon: 1e-10 lr_decay: 0.25", known);
   update.Kept("kept_in_bfloat16", "epsilon: 1e-10 weight_decay: 0.1");
-  update.OtherSlot("[2]: expected shape [4]");
+  update.OtherSlots({"sum"});
   update.OtherState();
 }
 

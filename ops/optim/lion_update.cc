@@ -20,7 +20,7 @@ void Samples(SampleBuilder& s) {
                  .param_after = {0.989, -1.988},
                  .slots_after = {{0.10400000000000001, -0.1955}}});
   update.Kept("kept_in_bfloat16", "beta1: 0.9 beta2: 0.99 weight_decay: 0.1");
-  update.OtherSlot("[2]: expected shape [4]");
+  update.OtherSlots({"m"});
 }
 
 }  // namespace

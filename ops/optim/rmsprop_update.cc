@@ -20,7 +20,7 @@ void Samples(SampleBuilder& s) {
                  .param_after = {0.9483602264950118, -2.002511801670334},
                  .slots_after = {{0.013500000000000003, 0.039625}}});
   update.Kept("kept_in_bfloat16", "beta2: 0.99 epsilon: 1e-8 weight_decay: 0.1");
-  update.OtherSlot("[2]: expected shape [4]");
+  update.OtherSlots({"v"});
 }
 
 void MomentumSamples(SampleBuilder& s) {
@@ -35,7 +35,7 @@ void MomentumSamples(SampleBuilder& s) {
                  .param_after = {0.9438602264950119, -1.9935118016703337},
                  .slots_after = {{0.013500000000000003, 0.039625}, {5.613977350498816, -0.6488198329666318}}});
   update.Kept("kept_in_bfloat16", "beta2: 0.99 epsilon: 1e-8 momentum: 0.5");
-  update.OtherSlot("[2]: expected shape [4]");
+  update.OtherSlots({"v", "velocity"});
 }
 
 }  // namespace

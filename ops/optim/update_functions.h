@@ -1,7 +1,7 @@
 // What optimizers make of one element of a parameter and of its slots: one formula each, for the processor and for CUDA
 // (update_op.h). A function is made once for a step, of the options, the learning rate and the number of the step, from
-// 1 on. It says how many slots it has, which of them hold squares (a bit for each), and whether it counts steps:
-// whether the number is that of the step, or always 1.
+// 1 on. It says how many slots it has, which of them hold squares (a bit for each), and whether it counts steps; one
+// that does not gets the number 1 at every step.
 //
 // SNUG_UPDATES, at the end, is the list of them: what is in it has CUDA kernels (updates.cu).
 #pragma once

@@ -1,6 +1,7 @@
 """What users get wrong and what breaks under them: folders for files, full disks, numbers that are none."""
 
 import json
+import math
 import pathlib
 import resource
 import subprocess
@@ -16,6 +17,13 @@ layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
 objective: "loss"
 optimizer { OPTIMIZER }
 """
+
+
+def npy(kind, shape):
+    """A file of zeros."""
+    header = repr({"descr": kind, "fortran_order": False, "shape": shape}).encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(4 * math.prod(shape))
 
 
 class FileTest(SnugTest):
@@ -53,9 +61,24 @@ class FileTest(SnugTest):
         before = model.read_text()
         self.assertIn("--out: expected another file than those that are read", self.error("export", model, f"--out={model}"))
         self.run_snug("train", model, f"--output={self.folder / 'run'}", "--steps=1", "--evaluate-batches=1")
-        error = self.error("predict", model, f"--checkpoint={self.folder / 'run'}", f"--output={model}")
-        self.assertIn("--output: expected another file than those that are read", error)
+        trained = f"--checkpoint={self.folder / 'run'}"
+        refused = "expected another file than those that are read"
+        self.assertIn(f"--output: {refused}", self.error("predict", model, trained, f"--output={model}"))
+        self.assertIn(f"--trace: {refused}", self.error("step", model, f"--trace={model}"))
         self.assertEqual(model.read_text(), before)
+        (weights,) = (self.folder / "run/checkpoints").iterdir()
+        before = weights.read_bytes()
+        for flag in (trained, f"--init-from={self.folder / 'run'}"):
+            self.assertIn(f"--out: {refused}", self.error("export", model, flag, f"--out={weights}"))
+        self.assertEqual(weights.read_bytes(), before)
+        arrays = {name: self.folder / f"{name}.npy" for name in ("image", "label")}
+        arrays["image"].write_bytes(npy("<f4", (3, 784)))
+        arrays["label"].write_bytes(npy("<i4", (3,)))
+        data = ("--data=npy", "--part=training", "--data-npy-file=" + ",".join(f"{k}={v}" for k, v in arrays.items()))
+        self.run_snug("predict", model, trained, *data, f"--output={self.folder / 'label'}")
+        self.run_snug("predict", model, trained, *data, f"--output={self.folder / 'label'}")
+        error = self.error("predict", model, trained, *data, "--fetch=fc1", f"--output={arrays['image']}")
+        self.assertIn(f"--output: {refused}", error)
 
     def test_an_import_does_not_replace_a_model_file_unasked(self):
         exported, network = self.folder / "m.onnx", self.folder / "n.pbtxt"
@@ -65,6 +88,9 @@ class FileTest(SnugTest):
         written = network.read_text()
         network.write_text(written + "# mine\n")
         self.assertIn("n.pbtxt is there already", self.error(*arguments))
+        network.rename(self.folder / "mine")
+        self.assertIn("n.safetensors is there already", self.error(*arguments))
+        (self.folder / "mine").rename(network)
         self.assertEqual(network.read_text(), written + "# mine\n")
         self.run_snug(*arguments, "--overwrite")
         self.assertEqual(network.read_text(), written)
@@ -123,6 +149,8 @@ class AnswerTest(SnugTest):
         texts = {self.run_snug(*words).stdout for words in (("train", "--help"), ("help", "train"), ("--help", "train"))}
         self.assertEqual(len(texts), 1)
         self.assertIn("usage: snug train NET", texts.pop())
+        for words in (("help",), ("help", "help"), ("--help", "--help"), ("-h", "help"), ("--help", "--json")):
+            self.assertIn("usage: snug COMMAND", self.run_snug(*words).stdout)
 
     def test_json_is_one_document_of_failures_too(self):
         for arguments in (("plan", "/no/such.pbtxt"), ("tran", "models/mlp.pbtxt"), ("step",)):

@@ -26,7 +26,7 @@ class PlaceNncTest(SnugTest):
             self.assertEqual(result["lower_bound"], 128)
             self.assertLessEqual(result["total"], total)
             self.assertEqual(result["proven"], result["total"] == 128)
-        self.run_snug("place", path, "--capacity=100", code=3)
+        self.assertIn("(28 over --capacity)", self.run_snug("place", path, "--capacity=100", code=3).stdout)
         self.assertIn("one sequence", self.error("place", path, "--memory=share"))
 
     def test_one_sequence_is_placed_by_any_strategy(self):

@@ -18,6 +18,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/session.h"
 #include "engine/train/checkpoint/init_from.h"
+#include "engine/train/checkpoint/resume.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
@@ -36,9 +37,16 @@ struct ExportFlags {
 
 // The parameters as a checkpoint or other weights have them, or as they are at first.
 absl::StatusOr<std::unique_ptr<Session>> ParametersOf(LoadedNetwork& loaded, const ExportFlags& f) {
+  checkpoint::PosixFileSystem files;
+  checkpoint::CheckpointStore::Found initial;
+  if (!f.init_from.empty()) {
+    SNUG_ASSIGN_OR_RETURN(initial, checkpoint::FindCheckpoint(files, f.init_from));
+    SNUG_RETURN_IF_ERROR(CheckNotRead("out", f.out, {initial.path}));
+  }
   std::optional<Weights> weights;
   if (!f.checkpoint.empty()) {
     SNUG_ASSIGN_OR_RETURN(Weights opened, OpenWeights(f.checkpoint));
+    SNUG_RETURN_IF_ERROR(CheckNotRead("out", f.out, {opened.path}));
     weights.emplace(std::move(opened));
     SNUG_RETURN_IF_ERROR(SetTrainedClasses(*weights, &loaded.network));
   }
@@ -49,8 +57,7 @@ absl::StatusOr<std::unique_ptr<Session>> ParametersOf(LoadedNetwork& loaded, con
   if (weights.has_value()) {
     SNUG_RETURN_IF_ERROR(LoadWeights(*weights, f.use_average, *session));
   } else if (!f.init_from.empty()) {
-    checkpoint::PosixFileSystem files;
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report, checkpoint::InitFrom(*session, files, f.init_from, {}));
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report, checkpoint::InitFrom(*session, files, initial.path, {}));
     std::fprintf(stderr, "%s\n", report.ToString().c_str());
   }
   return session;
@@ -80,7 +87,7 @@ absl::StatusOr<int> RunExport(const Arguments& arguments) {
   if (!f.checkpoint.empty() && !f.init_from.empty()) {
     return absl::InvalidArgumentError("--init-from: the parameters come from --checkpoint: give one of the two");
   }
-  SNUG_RETURN_IF_ERROR(CheckNotRead("out", f.out, {file, f.checkpoint, f.init_from}));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("out", f.out, {file}));
   SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   onnx::ExportOptions options{.fetch = f.fetch, .batch = f.batch, .file = file};
   SNUG_ASSIGN_OR_RETURN(options.fetch, onnx::ExportedOutputs(loaded.network, loaded.source_map, options));

@@ -99,9 +99,11 @@ absl::StatusOr<int> RunImport(const Arguments& arguments) {
   for (const std::string& shape : shapes) SNUG_RETURN_IF_ERROR(AddShape(shape, &options.shapes));
   if (options.name.empty()) options.name = StemOf(file);
   const std::string prefix = PrefixOf(out, file);
-  struct stat there = {};
-  if (!overwrite && stat((prefix + ".pbtxt").c_str(), &there) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--out: ", prefix, ".pbtxt is there already, and somebody may have ",
+  for (const char* const ending : {".pbtxt", ".safetensors"}) {
+    struct stat there = {};
+    if (overwrite || stat((prefix + ending).c_str(), &there) != 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--out: ", prefix, ending,
+                                                   " is there already, and somebody may have ",
                                                    "changed it: choose another name, or --overwrite"));
   }
   checkpoint::PosixFileSystem files;

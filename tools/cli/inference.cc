@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
                         OpenDataAloud(stderr, data, network, static_cast<uint64_t>(seed), &weights.source->metadata(),
                                       /*goes_on=*/false, flags.may_lack_labels));
-  inference->read = StringsIn(data);
+  inference->read = FilesIn(data);
   inference->read.push_back(weights.path);
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
   if (opened.lacks_labels) SNUG_RETURN_IF_ERROR(RefuseTestFlags(*flags.data, NameOf(data)));

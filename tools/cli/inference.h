@@ -47,7 +47,7 @@ struct InferenceFlags {
 struct Inference {
   LoadedNetwork loaded;
   std::string checkpoint;         // the path of the file
-  std::vector<std::string> read;  // what the data and the weights are read from, and other words of the options
+  std::vector<std::string> read;  // the files of the data, and of the weights
   std::string unlabelled;         // the file or folder of the data, where it has no labels; otherwise empty
   std::unique_ptr<Session> session;
   std::unique_ptr<Evaluator> evaluator;  // uses the two members above

@@ -108,7 +108,8 @@ void PrintText(const PlaceRequest& request, const PlaceOutcome& outcome) {
   const double gap =
       total == 0 ? 0 : 100.0 * static_cast<double>(total - report.lower_bound) / static_cast<double>(total);
   absl::PrintF("%s: %d buffers, %s\n", request.file, outcome.names.size(), request.strategy);
-  absl::PrintF("total        %d\n", total);
+  const int64_t over = request.options.capacity > 0 ? total - request.options.capacity : 0;
+  absl::PrintF("total        %d%s\n", total, over > 0 ? absl::StrFormat(" (%d over --capacity)", over) : "");
   absl::PrintF("lower bound  %d (%s)\n", report.lower_bound,
                report.proven ? "the total is proven optimal" : absl::StrFormat("a gap of %.3f %%", gap));
   absl::PrintF("fragmentation  %.3f %%\n", 100 * outcome.fragmentation());

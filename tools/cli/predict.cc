@@ -17,7 +17,6 @@
 #include "engine/base/text/printable.h"
 #include "engine/train/judgement/class_scores.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/inference.h"
 #include "tools/cli/judge/prediction_writer.h"
 
@@ -111,7 +110,9 @@ class Predictor {
     const Evaluator& evaluator = *inference.evaluator;
     const Program& program = evaluator.first_program();
     std::unique_ptr<Predictor> predictor(new Predictor(predicting, evaluator.dataset()));
-    PredictionTable table{.checkpoint = inference.checkpoint, .samples = evaluator.SamplesIn(flags.inference.batches)};
+    PredictionTable table{.checkpoint = inference.checkpoint,
+                          .samples = evaluator.SamplesIn(flags.inference.batches),
+                          .read = inference.read};
     for (const std::string& name : predicting.written) {
       SNUG_ASSIGN_OR_RETURN(const ValueType* const type, predictor->TypeOf(program, name));
       if (type->shape.rank() == 0 || type->shape[0] != program.compiled().batch) {
@@ -221,7 +222,6 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
                         PrepareInference(std::move(loaded), f.inference, fetch));
   SNUG_RETURN_IF_ERROR(CheckLabels(predicting.written, *inference));
   inference->read.push_back(file);
-  SNUG_RETURN_IF_ERROR(CheckNotRead("output", f.output, inference->read));
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor, Predictor::Create(f, predicting, *inference));
   SNUG_RETURN_IF_ERROR(
       inference->evaluator

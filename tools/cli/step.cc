@@ -19,6 +19,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/optimizer_flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/step_observer.h"
 
@@ -184,6 +185,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(SessionOptions session_options, f.run.Options(f.compile.threads > 0, &options));
   session_options.seed = static_cast<uint64_t>(f.seed);
   session_options.poison = f.poison;
+  SNUG_RETURN_IF_ERROR(CheckNotRead("trace", f.observer.trace, {file}));
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
 
   const OpRegistry& registry = OpRegistry::Builtin();

@@ -103,6 +103,7 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   flags.Add("forward", &forward, "the forward pass only; default: training steps");
   flags.Add("seconds", &seconds, "that each measurement goes on for, at least; default 1");
   flags.Add("seed", &seed, "of parameters, data and dropout; default 0");
+  compile_flags.batch_otherwise = "that of `training { }` in the model file, the file's own, or 1";
   compile_flags.AddTo(flags);
   memory_flags.AddTo(flags);
   run_flags.AddTo(flags);

@@ -55,6 +55,9 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   // The random digits keep two programs that write the same file apart.
   std::random_device random;
   std::string temporary = absl::StrCat(path, kTemporary, absl::Hex(random(), absl::kZeroPad8));
+  // A name that cannot be given is told now, not at the end.
+  if (lstat(temporary.c_str(), &found) == 0) return CannotWrite(path, EEXIST);
+  if (errno != ENOENT) return CannotWrite(path, errno);
   std::FILE* file = OpenNameless(path);
   const bool named = file == nullptr;
   if (named) file = std::fopen(temporary.c_str(), "wbx");  // "x" refuses a link that somebody may have put here

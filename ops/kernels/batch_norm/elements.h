@@ -17,10 +17,13 @@ namespace snug::core::batch_norm {
 inline constexpr int64_t kPatterns = 5;       // numbers of a channel
 inline constexpr int64_t kShiftSamples = 16;  // elements of which a shift is the mean
 
-// Which of `count` elements is sample k of a shift. Of 16 images these are not all the same pixel, as the first of each
-// would be, whose neighbours are padding.
+// Which of `count` elements is sample k of a shift: one of each sixteenth, each time at another place of it. So they
+// are not the same pixel of all images of a batch, whatever its size is, as corners would be, which padding makes
+// alike.
 constexpr int64_t SampleOf(int64_t count, int64_t k) {
-  return count <= kShiftSamples ? k : k * (count - 1) / (kShiftSamples - 1);
+  if (count <= kShiftSamples) return k;
+  const int64_t place = (5 * k + 3) % kShiftSamples;
+  return count * (k * kShiftSamples + place) / (kShiftSamples * kShiftSamples);
 }
 
 // These compute on F, which is float or a vector of the instruction set. Of float32 the compiler makes vectors;

@@ -21,7 +21,7 @@ namespace {
 // Returns whether the shift was near enough to the mean for the variance to have its digits.
 template <class T>
 bool SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
-  constexpr double kNear = 16;        // so many times the variance cost sums of floats one or two of their 7 digits
+  constexpr double kNear = 16;        // times the variance: subtracting that costs floats one or two of their 7 digits
   constexpr double kRounding = 1e-5;  // of the shift: numbers that are all the same are no nearer to their mean
   const double d = sum / n;
   call.batch_mean[c] = static_cast<float>(shift + d);

@@ -74,7 +74,7 @@ void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, const Numb
   });
 }
 
-// Returns the mean of a few elements of a channel, evenly spread from the first to the last.
+// Returns the mean of a few elements of a channel, evenly spread.
 template <class T>
 float Shift(const ChannelView& view, const T* x, int64_t channel) {
   const int64_t n = std::min(kShiftSamples, view.count());

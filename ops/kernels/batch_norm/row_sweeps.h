@@ -156,7 +156,7 @@ inline void SetPatterns(const RowChunks& rows, float* patterns, int64_t c, const
   }
 }
 
-// Sets the shift of each channel to the mean of a few rows, evenly spread from the first to the last.
+// Sets the shift of each channel to the mean of a few rows, evenly spread.
 template <class T>
 void SetShifts(const RowChunks& rows, const T* x, float* shifts) {
   const int64_t n = std::min(kShiftSamples, rows.count);

@@ -41,22 +41,34 @@ inline constexpr int64_t kReduceWork = 1 << 15;  // so many elements are worth a
 inline constexpr int64_t kMaxPartials = 1 << 13;
 inline constexpr int64_t kMaxParts = 32;
 
+// Reduces n elements that lie together, as many of them as are whole multiples of kLanes. There is one at least.
+template <class Op, int64_t kLanes, class T>
+SNUG_INLINE Accumulator<T> ReduceLanes(const T* x, int64_t n) {
+  using A = Accumulator<T>;
+  A lanes[kLanes];
+  for (int64_t j = 0; j < kLanes; ++j) lanes[j] = static_cast<A>(x[j]);
+  for (int64_t i = kLanes; i + kLanes <= n; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = Op::Combine(lanes[j], static_cast<A>(x[i + j]));
+  }
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) lanes[j] = Op::Combine(lanes[j], lanes[j + width]);
+  }
+  return lanes[0];
+}
+
 // Reduces one contiguous run of at most kReduceRun elements.
 template <class Op, class T>
 SNUG_INLINE Accumulator<T> ReduceRun(const T* x, int64_t n) {
   using A = Accumulator<T>;
+  constexpr int64_t kFewLanes = 16;
   A total = Op::template kIdentity<A>;
   int64_t i = 0;
   if (n >= kReduceLanes) {
-    A lanes[kReduceLanes];
-    for (int64_t j = 0; j < kReduceLanes; ++j) lanes[j] = static_cast<A>(x[j]);
-    for (i = kReduceLanes; i + kReduceLanes <= n; i += kReduceLanes) {
-      for (int64_t j = 0; j < kReduceLanes; ++j) lanes[j] = Op::Combine(lanes[j], static_cast<A>(x[i + j]));
-    }
-    for (int64_t width = kReduceLanes / 2; width > 0; width /= 2) {
-      for (int64_t j = 0; j < width; ++j) lanes[j] = Op::Combine(lanes[j], lanes[j + width]);
-    }
-    total = lanes[0];
+    total = ReduceLanes<Op, kReduceLanes>(x, n);
+    i = n / kReduceLanes * kReduceLanes;
+  } else if (n >= kFewLanes) {
+    total = ReduceLanes<Op, kFewLanes>(x, n);
+    i = n / kFewLanes * kFewLanes;
   }
   for (; i < n; ++i) total = Op::Combine(total, static_cast<A>(x[i]));
   return total;
@@ -84,16 +96,26 @@ SNUG_INLINE void ReduceRows(const T* x, int64_t count, int64_t stride, int64_t n
 // Reduces the elements [begin, end) of those that go into one output; `base` points at the first.
 template <class Op, class T>
 double ReduceOne(const Axes& reduced, const T* base, int64_t begin, int64_t end) {
+  using A = Accumulator<T>;
   double total = Op::template kIdentity<double>;
-  for (Walk walk(reduced, begin); begin < end;) {
-    const int64_t run = std::min({end - begin, walk.left(), kReduceRun});
-    const T* x = base + walk.offset();
-    Accumulator<T> sum;
-    WithIsa([=, &sum]() SNUG_LAMBDA { sum = ReduceRun<Op>(x, run); });
-    total = Op::Combine(total, static_cast<double>(sum));
-    walk.Advance(run);
-    begin += run;
-  }
+  WithIsa([=, &reduced, &total]() SNUG_LAMBDA {
+    A some = Op::template kIdentity<A>;  // of runs that are too short for a double each
+    int64_t count = 0;
+    Walk walk(reduced, begin);
+    for (int64_t at = begin; at < end;) {
+      const int64_t run = std::min({end - at, walk.left(), kReduceRun});
+      some = Op::Combine(some, ReduceRun<Op>(base + walk.offset(), run));
+      count += run;
+      if (count >= kReduceLanes) {
+        total = Op::Combine(total, static_cast<double>(some));
+        some = Op::template kIdentity<A>;
+        count = 0;
+      }
+      walk.Advance(run);
+      at += run;
+    }
+    total = Op::Combine(total, static_cast<double>(some));
+  });
   return total;
 }
 

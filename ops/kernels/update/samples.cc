@@ -1,7 +1,8 @@
 #include "ops/kernels/update/samples.h"
 
-#include <utility>
+#include <absl/strings/str_cat.h>
 
+#include "engine/base/status.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
@@ -10,7 +11,7 @@ namespace snug::core {
 void UpdateSamples::Any(absl::string_view name, const char* options, const Shape& shape, int done) const {
   Sample& sample = Case(name, options).Input(shape);
   for (int slot = 0; slot < slots_; ++slot) AddSlot(sample, slot, shape);
-  sample.Input(shape).Input({}).Range(0.001, 0.01);
+  sample.Input(shape).Input({}).Range(0.01, 0.1);
   AddStateAndGate(sample, done);
 }
 
@@ -28,16 +29,20 @@ void UpdateSamples::Kept(absl::string_view name, const char* options, const Shap
     sample.Narrow();
   }
   sample.Input(shape).Input({}).Range(0.001, 0.01);
-  AddStateAndGate(sample, /*done=*/9);
+  AddStateAndGate(sample, std::nullopt);
   if (!counts_) sample.Int({2}, 0, 100, DType::kInt64);  // "rounding"
 }
 
-void UpdateSamples::OtherSlot(std::string text) const {
-  Sample& sample = s_.Case("slot").Input({4}).Input({2});
-  for (int slot = 1; slot < slots_; ++slot) sample.Input({4});
-  sample.Input({4}).Input({});
-  AddStateAndGate(sample, /*done=*/9);
-  sample.Fails(std::move(text));
+void UpdateSamples::OtherSlots(const std::vector<absl::string_view>& names) const {
+  SNUG_CHECK(names.size() == static_cast<size_t>(slots_));
+  for (int other = 0; other < slots_; ++other) {
+    const absl::string_view name = names[static_cast<size_t>(other)];
+    Sample& sample = s_.Case(absl::StrCat("slot_", name)).Input({4});
+    for (int slot = 0; slot < slots_; ++slot) sample.Input(slot == other ? Shape{2} : Shape{4});
+    sample.Input({4}).Input({});
+    AddStateAndGate(sample, std::nullopt);
+    sample.Fails(absl::StrCat("input ", 1 + other, " \"", name, "\" [2]: expected shape [4]"));
+  }
 }
 
 void UpdateSamples::OtherState() const {
@@ -47,6 +52,7 @@ void UpdateSamples::OtherState() const {
 }
 
 void UpdateSamples::Expect(absl::string_view name, const char* options, const Known& known) const {
+  SNUG_CHECK(known.slots.size() == static_cast<size_t>(slots_) && known.slots_after.size() == known.slots.size());
   Sample& sample = Case(name, options).Input({2}).Values({1, -2});
   for (const std::vector<double>& slot : known.slots) sample.Input({2}).Values(slot);
   sample.Input({2}).Values(known.grad).Input({}).Values({known.rate});
@@ -66,8 +72,9 @@ void UpdateSamples::AddSlot(Sample& sample, int slot, const Shape& shape) const 
   if ((squares_ >> slot & 1U) != 0) sample.Range(0.1, 1);
 }
 
-void UpdateSamples::AddStateAndGate(Sample& sample, int done, bool open) const {
-  if (counts_) sample.Int({2}, 0, 100, DType::kInt64).Values({1, static_cast<double>(done)});
+void UpdateSamples::AddStateAndGate(Sample& sample, std::optional<int> done, bool open) const {
+  if (counts_) sample.Int({2}, 0, 100, DType::kInt64);
+  if (counts_ && done.has_value()) sample.Values({1, static_cast<double>(*done)});
   sample.Bytes({}).Values({open ? 1.0 : 0.0});
 }
 

@@ -4,7 +4,7 @@
 
 #include <absl/strings/string_view.h>
 
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "engine/base/shape.h"
@@ -25,8 +25,8 @@ class UpdateSamples {
   void GateClosed(const char* options) const;
   // The parameter and its slots are kept in the run's floating type, which may be a narrow one.
   void Kept(absl::string_view name, const char* options, const Shape& shape = {3, 1031}) const;
-  // The first slot has another shape than the parameter: the node fails with this text.
-  void OtherSlot(std::string text) const;
+  // Each of the slots, which are called so, has another shape than the parameter: the node fails.
+  void OtherSlots(const std::vector<absl::string_view>& names) const;
   // The random state, which counts the steps, has another type: the node fails.
   void OtherState() const;
 
@@ -47,8 +47,8 @@ class UpdateSamples {
   Sample& Case(absl::string_view name, const char* options) const;
   // Adds a slot with numbers that it may hold: no squares are negative.
   void AddSlot(Sample& sample, int slot, const Shape& shape) const;
-  // Adds the number of steps done, where they are counted, and the gate.
-  void AddStateAndGate(Sample& sample, int done, bool open = true) const;
+  // Adds the number of steps done, where they are counted, and the gate. Without a number it is any.
+  void AddStateAndGate(Sample& sample, std::optional<int> done, bool open = true) const;
 
   SampleBuilder& s_;
   int slots_;

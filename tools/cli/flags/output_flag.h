@@ -16,7 +16,7 @@ namespace snug::core::cli {
 // Fails if what is written would take the place of one of the files that are read. Those need not exist.
 absl::Status CheckNotRead(absl::string_view flag, const std::string& output, const std::vector<std::string>& read);
 
-// All strings in a message, as the files that its options name are.
-std::vector<std::string> StringsIn(const google::protobuf::Message& message);
+// The files that options of data name, among them those of NumPy, as image=x.npy.
+std::vector<std::string> FilesIn(const google::protobuf::Message& data);
 
 }  // namespace snug::core::cli

@@ -3,13 +3,16 @@
 #include <cstdio>
 
 #include "engine/base/status.h"
+#include "tools/cli/flags/output_flag.h"
 
 namespace snug::core::cli {
 
-absl::StatusOr<std::unique_ptr<PredictionSink>> PredictionSink::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<PredictionSink>> PredictionSink::Open(const std::string& path,
+                                                                     const std::vector<std::string>& read) {
   std::unique_ptr<PredictionSink> sink(new PredictionSink);
   sink->path_ = path;
   if (!path.empty()) {
+    SNUG_RETURN_IF_ERROR(CheckNotRead("output", path, read));
     SNUG_ASSIGN_OR_RETURN(sink->file_, OutputFile::Create(path));
   }
   return sink;

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/text/output_file.h"
 
@@ -13,7 +14,9 @@ namespace snug::core::cli {
 
 class PredictionSink {
  public:
-  static absl::StatusOr<std::unique_ptr<PredictionSink>> Open(const std::string& path);  // empty: standard output
+  // An empty path is standard output. It is an error if it is one of the files that are read.
+  static absl::StatusOr<std::unique_ptr<PredictionSink>> Open(const std::string& path,
+                                                              const std::vector<std::string>& read);
 
   void Write(absl::string_view bytes);
   absl::Status Check() const;  // of standard output; a file tells at its end

@@ -296,7 +296,7 @@ absl::StatusOr<std::unique_ptr<PredictionWriter>> MakeNpyWriter(const Prediction
       if (other->path() != path) continue;
       return absl::InvalidArgumentError(absl::StrCat("--fetch: two values would be written to ", path));
     }
-    SNUG_ASSIGN_OR_RETURN(std::unique_ptr<PredictionSink> sink, PredictionSink::Open(path));
+    SNUG_ASSIGN_OR_RETURN(std::unique_ptr<PredictionSink> sink, PredictionSink::Open(path, table.read));
     sinks.push_back(std::move(sink));
   }
   return std::make_unique<NpyWriter>(table, std::move(sinks));
@@ -307,7 +307,7 @@ absl::StatusOr<std::unique_ptr<PredictionWriter>> MakeNpyWriter(const Prediction
 absl::StatusOr<std::unique_ptr<PredictionWriter>> MakePredictionWriter(PredictionFormat format, PredictionTable table,
                                                                        const std::string& output) {
   if (format == PredictionFormat::kNpy) return MakeNpyWriter(table, output);
-  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<PredictionSink> sink, PredictionSink::Open(output));
+  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<PredictionSink> sink, PredictionSink::Open(output, table.read));
   std::unique_ptr<PredictionWriter> writer;
   if (format == PredictionFormat::kCsv) writer = std::make_unique<CsvWriter>(std::move(table), std::move(sink));
   if (format == PredictionFormat::kJsonLines) {

@@ -41,6 +41,7 @@ struct PredictionTable {
   bool files = false;     // whether samples have names
   int64_t told_rows = 0;  // rows of scores in a sample whose class is told; 0: none
   ClassNames names;
+  std::vector<std::string> read;  // files that must not be overwritten
 };
 
 class PredictionWriter {

@@ -88,7 +88,7 @@ absl::Status WriteImported(const ImportedModel& imported, const std::string& pre
     renamed = true;
     return network->Finish();
   };
-  const absl::Status status = write();
+  absl::Status status = write();
   if (!status.ok()) {
     files.Remove(renamed ? weights : temporary).IgnoreError();
   }

@@ -178,7 +178,7 @@ class PicturesTest(SnugTest):
         said = self.run_snug(*self.arguments("none", "--data-images-size=13"), code=2).stderr
         self.assertIn("image", said)
         said = self.run_snug(*self.arguments("none", "--data-readers=0"), code=2).stderr
-        self.assertIn("--data-readers: expected a whole number of at least 1, found 0", said)
+        self.assertIn("--data-readers: expected a number from 1 to 1024, found 0", said)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/session.h"
 #include "engine/train/checkpoint/init_from.h"
-#include "engine/train/checkpoint/resume.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
@@ -37,12 +36,6 @@ struct ExportFlags {
 
 // The parameters as a checkpoint or other weights have them, or as they are at first.
 absl::StatusOr<std::unique_ptr<Session>> ParametersOf(LoadedNetwork& loaded, const ExportFlags& f) {
-  checkpoint::PosixFileSystem files;
-  checkpoint::CheckpointStore::Found initial;
-  if (!f.init_from.empty()) {
-    SNUG_ASSIGN_OR_RETURN(initial, checkpoint::FindCheckpoint(files, f.init_from));
-    SNUG_RETURN_IF_ERROR(CheckNotRead("out", f.out, {initial.path}));
-  }
   std::optional<Weights> weights;
   if (!f.checkpoint.empty()) {
     SNUG_ASSIGN_OR_RETURN(Weights opened, OpenWeights(f.checkpoint));
@@ -57,7 +50,9 @@ absl::StatusOr<std::unique_ptr<Session>> ParametersOf(LoadedNetwork& loaded, con
   if (weights.has_value()) {
     SNUG_RETURN_IF_ERROR(LoadWeights(*weights, f.use_average, *session));
   } else if (!f.init_from.empty()) {
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report, checkpoint::InitFrom(*session, files, initial.path, {}));
+    checkpoint::PosixFileSystem files;
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report, checkpoint::InitFrom(*session, files, f.init_from, {}));
+    SNUG_RETURN_IF_ERROR(CheckNotRead("out", f.out, {report.path}));
     std::fprintf(stderr, "%s\n", report.ToString().c_str());
   }
   return session;

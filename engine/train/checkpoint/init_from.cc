@@ -56,7 +56,7 @@ absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const s
   Variables unset = StateVariables(session);
   const Variables variables = unset;
   NamePatterns names(patterns);
-  InitReport report{.notes = file->notes()};
+  InitReport report{.path = path, .notes = file->notes()};
   report.notes.insert(report.notes.end(), found.warnings.begin(), found.warnings.end());
   std::vector<Assignment> assignments;
   for (const TensorEntry& tensor : file->tensors()) {

@@ -33,6 +33,7 @@ struct InitReport {
   struct Left {
     std::string name, why;
   };
+  std::string path;  // of the file
   std::vector<std::string> loaded;
   std::vector<Left> not_loaded;        // tensors of the file, and why
   std::vector<std::string> untouched;  // parameters and statistics that keep their content

@@ -167,6 +167,24 @@ SNUG_INLINE void StoreFloats(const Vector& from, T* to) {
   }
 }
 
+// The same for loops that are written once for single numbers and for vectors: F is float or a vector.
+template <class F, class T>
+SNUG_INLINE void LoadScalarOrVector(const T* from, F& to) {
+  if constexpr (std::is_same_v<F, float>) {
+    to = static_cast<float>(*from);
+  } else {
+    LoadFloats(from, to);
+  }
+}
+template <class F, class T>
+SNUG_INLINE void StoreScalarOrVector(const F& from, T* to) {
+  if constexpr (std::is_same_v<F, float>) {
+    *to = static_cast<T>(from);
+  } else {
+    StoreFloats(from, to);
+  }
+}
+
 // Clamps a vector's numbers; NaN stays. The compiler sees minimum and maximum only where the same vector is compared
 // and taken.
 template <class Vector>

@@ -49,23 +49,6 @@ Numbers Normalising(const Call& call, int64_t c, double mean, double var) {
           .bias = call.bias != nullptr ? call.bias[c] : 0.0F};
 }
 
-template <class F, class T>
-SNUG_INLINE void Load(const T* from, F& to) {
-  if constexpr (std::is_same_v<F, float>) {
-    to = static_cast<float>(*from);
-  } else {
-    LoadFloats(from, to);
-  }
-}
-template <class F, class T>
-SNUG_INLINE void Store(const F& from, T* to) {
-  if constexpr (std::is_same_v<F, float>) {
-    *to = static_cast<T>(from);
-  } else {
-    StoreFloats(from, to);
-  }
-}
-
 template <class F>
 struct Pair {
   F a, b;
@@ -73,7 +56,7 @@ struct Pair {
 
 template <class F, class T>
 SNUG_INLINE void Centred(const T* x, int64_t i, const NumbersOf<F>& c, F& to) {
-  Load(x + i, to);
+  LoadScalarOrVector(x + i, to);
   to -= c.mean;
 }
 
@@ -106,7 +89,7 @@ struct BackwardSums {
   SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c, Pair<F>& sums) const {
     F centred, g;
     Centred(x, i, c, centred);
-    Load(dy + i, g);
+    LoadScalarOrVector(dy + i, g);
     const F v = centred * c.scale + c.bias;
     LetThrough<kActivation>(v, g);
     sums.a = g;
@@ -123,17 +106,17 @@ struct StoringBackwardSums {
   template <class F>
   SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c, Pair<F>& sums) const {
     F g, v, centred;
-    Load(dy + i, g);
+    LoadScalarOrVector(dy + i, g);
     if constexpr (kSecond) {
       F second;
-      Load(dy2 + i, second);
+      LoadScalarOrVector(dy2 + i, second);
       g += second;
       if constexpr (std::is_same_v<T, BFloat16>) Rounded(g);
     }
-    Load(y + i, v);
+    LoadScalarOrVector(y + i, v);
     LetThrough<kActivation>(v, g);
     Centred(x, i, c, centred);
-    Store(g, dadd + i);
+    StoreScalarOrVector(g, dadd + i);
     sums.a = g;
     sums.b = g * centred;
   }
@@ -142,8 +125,8 @@ struct StoringBackwardSums {
   static SNUG_INLINE void Rounded(F& g) {
     constexpr size_t kFloatBytes = sizeof(float);
     BFloat16 stored[sizeof(F) / kFloatBytes];
-    Store(g, static_cast<BFloat16*>(stored));
-    Load(static_cast<const BFloat16*>(stored), g);
+    StoreScalarOrVector(g, static_cast<BFloat16*>(stored));
+    LoadScalarOrVector(static_cast<const BFloat16*>(stored), g);
   }
 };
 
@@ -159,12 +142,12 @@ struct ForwardElement {  // y = activation((x - mean) scale + bias + add)
     v = v * c.scale + c.bias;
     if constexpr (kAdd) {
       F added;
-      Load(add + i, added);
+      LoadScalarOrVector(add + i, added);
       v += added;
     }
     if constexpr (kActivation != Activation::kIdentity) v = v < 0.0F ? F{} : v;
     if constexpr (kActivation == Activation::kRelu6) v = v > 6.0F ? F{} + 6.0F : v;
-    Store(v, y + i);
+    StoreScalarOrVector(v, y + i);
   }
 };
 
@@ -204,11 +187,11 @@ struct BackwardElement {
   SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c) const {
     F centred, g;
     Centred(x, i, c, centred);
-    Load(dy + i, g);
+    LoadScalarOrVector(dy + i, g);
     const F v = centred * c.scale + c.bias;
     LetThrough<kActivation>(v, g);
     const F result = g * c.scale + (centred * c.slope + c.offset);
-    Store(result, dx + i);
+    StoreScalarOrVector(result, dx + i);
   }
 };
 

@@ -101,29 +101,29 @@ class PartGradients {
   template <class F, int kRows, Activation kActivation, bool kFromY>
   SNUG_INLINE void TakeVector(int64_t row, int64_t column, float* sums, T* gradient) const {
     batch_norm::NumbersOf<F> numbers;
-    batch_norm::Load(numbers_ + column, numbers.mean);
-    batch_norm::Load(numbers_ + columns_ + column, numbers.scale);
-    batch_norm::Load(numbers_ + 2 * columns_ + column, numbers.bias);
+    LoadScalarOrVector(numbers_ + column, numbers.mean);
+    LoadScalarOrVector(numbers_ + columns_ + column, numbers.scale);
+    LoadScalarOrVector(numbers_ + 2 * columns_ + column, numbers.bias);
     F sum, product;
-    batch_norm::Load(sums, sum);
-    batch_norm::Load(sums + columns_, product);
+    LoadScalarOrVector(sums, sum);
+    LoadScalarOrVector(sums + columns_, product);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       const int64_t element = (row + r) * columns_ + column;
       F g, centred;
-      batch_norm::Load(gradient + element, g);
+      LoadScalarOrVector(gradient + element, g);
       batch_norm::Centred(asked_.x, element, numbers, centred);
       if constexpr (kActivation != Activation::kIdentity) {
         F tells = centred * numbers.scale + numbers.bias;
-        if constexpr (kFromY) batch_norm::Load(asked_.y + element, tells);
+        if constexpr (kFromY) LoadScalarOrVector(asked_.y + element, tells);
         batch_norm::LetThrough<kActivation>(tells, g);
-        batch_norm::Store(g, gradient + element);
+        StoreScalarOrVector(g, gradient + element);
       }
       sum += g;
       product += g * centred;
     }
-    batch_norm::Store(sum, sums);
-    batch_norm::Store(product, sums + columns_);
+    StoreScalarOrVector(sum, sums);
+    StoreScalarOrVector(product, sums + columns_);
   }
 
   const int64_t parts_, columns_;

@@ -28,11 +28,11 @@ inline constexpr int64_t kMaxRows = 1024;  // a chunk has no more, as its rows a
 
 template <class F>
 SNUG_INLINE void ReadNumbers(const float* patterns, int64_t width, int64_t c, NumbersOf<F>& to) {
-  Load(patterns + c, to.mean);
-  Load(patterns + width + c, to.scale);
-  Load(patterns + 2 * width + c, to.bias);
-  Load(patterns + 3 * width + c, to.offset);
-  Load(patterns + 4 * width + c, to.slope);
+  LoadScalarOrVector(patterns + c, to.mean);
+  LoadScalarOrVector(patterns + width + c, to.scale);
+  LoadScalarOrVector(patterns + 2 * width + c, to.bias);
+  LoadScalarOrVector(patterns + 3 * width + c, to.offset);
+  LoadScalarOrVector(patterns + 4 * width + c, to.slope);
 }
 
 // Calls fn(zero of F, c) for the elements c of [0, n), a vector at a time where T is bfloat16.
@@ -81,12 +81,12 @@ SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float*
       sums(i + 2 * width + c, numbers, r);
       sums(i + 3 * width + c, numbers, s);
       F first, second;
-      Load(a + c, first);
-      Load(b + c, second);
+      LoadScalarOrVector(a + c, first);
+      LoadScalarOrVector(b + c, second);
       first += (p.a + q.a) + (r.a + s.a);
       second += (p.b + q.b) + (r.b + s.b);
-      Store(first, a + c);
-      Store(second, b + c);
+      StoreScalarOrVector(first, a + c);
+      StoreScalarOrVector(second, b + c);
     });
   }
   for (; i < end; i += width) {
@@ -96,12 +96,12 @@ SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float*
       Pair<F> p;
       sums(i + c, numbers, p);
       F first, second;
-      Load(a + c, first);
-      Load(b + c, second);
+      LoadScalarOrVector(a + c, first);
+      LoadScalarOrVector(b + c, second);
       first += p.a;
       second += p.b;
-      Store(first, a + c);
-      Store(second, b + c);
+      StoreScalarOrVector(first, a + c);
+      StoreScalarOrVector(second, b + c);
     });
   }
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kit/float_vectors.h"
@@ -72,7 +71,7 @@ class PartMoments {
       Number shift[kNumbers], sum[kNumbers], squares[kNumbers];
 #pragma GCC unroll 4
       for (int v = 0; v < kNumbers; ++v) {
-        Load(row_at(first) + c + v * kLanes, shift[v]);
+        LoadScalarOrVector(row_at(first) + c + v * kLanes, shift[v]);
         sum[v] = squares[v] = Number{};
       }
       for (int64_t i = first + 1; i < first + count; ++i) {
@@ -80,7 +79,7 @@ class PartMoments {
 #pragma GCC unroll 4
         for (int v = 0; v < kNumbers; ++v) {
           Number x;
-          Load(row + v * kLanes, x);
+          LoadScalarOrVector(row + v * kLanes, x);
           x -= shift[v];
           sum[v] += x;
           squares[v] += x * x;
@@ -104,25 +103,8 @@ class PartMoments {
     }
 #pragma GCC unroll 4
     for (int v = 0; v < kNumbers; ++v) {
-      Store(means[v], mean + c + v * kLanes);
-      Store(rests[v], mean + columns_ + c + v * kLanes);
-    }
-  }
-
-  template <class T, class Number>
-  static SNUG_INLINE void Load(const T* from, Number& to) {
-    if constexpr (std::is_same_v<Number, float>) {
-      to = static_cast<float>(*from);
-    } else {
-      LoadFloats(from, to);
-    }
-  }
-  template <class Number>
-  static SNUG_INLINE void Store(const Number& from, float* to) {
-    if constexpr (std::is_same_v<Number, float>) {
-      *to = from;
-    } else {
-      StoreFloats(from, to);
+      StoreScalarOrVector(means[v], mean + c + v * kLanes);
+      StoreScalarOrVector(rests[v], mean + columns_ + c + v * kLanes);
     }
   }
 

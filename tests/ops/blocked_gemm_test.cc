@@ -63,8 +63,8 @@ struct Product {
   // With b in panels. What is added, if anything is, lies elsewhere, or where the result goes.
   // `rows` are in place of a's.
   std::vector<T> ByPanels(int threads, Activation activation, bool transposed, const std::vector<T>& addend = {},
-                          bool in_place = false, const ScatteredRows<T>* rows = nullptr) {
-    const Layout layout = PanelsLayout({.n = call.n, .k = call.k, .transposed = transposed});
+                          bool in_place = false, const ScatteredRows<T>* rows = nullptr, int64_t parts = 1) {
+    const Layout layout = PanelsLayout({.n = call.n, .k = call.k, .transposed = transposed, .parts = parts});
     std::vector<float> panels(static_cast<size_t>(layout.packed->size_bytes()) / sizeof(float), NAN);
     OwnFormatOf(layout)->Pack(threads, b.data(), panels.data());
     std::fill(c.begin(), c.end(), T(NAN));
@@ -74,6 +74,7 @@ struct Product {
                                   .k = call.k,
                                   .a = rows == nullptr ? a.data() : nullptr,
                                   .scattered_a = rows,
+                                  .parts = parts,
                                   .panels = panels.data(),
                                   .addend = addend.empty() ? nullptr
                                             : in_place     ? c.data()
@@ -187,19 +188,25 @@ TEST(Panels, HaveThePlainProductsBits) {
   }
 }
 
-// The rows of a matrix, the last one first in memory and with others between them.
+// Parts of the rows of a matrix, the last ones first in memory and with others between them.
 template <class T>
 class RowsFromTheEnd final : public ScatteredRows<T> {
  public:
-  RowsFromTheEnd(const std::vector<T>& matrix, int64_t m, int64_t k)
-      : m_(m), k_(k), memory_(static_cast<size_t>(2 * m * k), T(NAN)) {
-    for (int64_t i = 0; i < m; ++i) std::copy_n(matrix.data() + i * k, k, memory_.data() + Place(i));
+  RowsFromTheEnd(const std::vector<T>& matrix, int64_t m, int64_t k, int64_t parts)
+      : m_(m), columns_(k / parts), parts_(parts), memory_(static_cast<size_t>(2 * m * k), T(NAN)) {
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t part = 0; part < parts; ++part) {
+        std::copy_n(matrix.data() + i * k + part * columns_, columns_, memory_.data() + Place(part, i));
+      }
+    }
   }
-  const T* Row(int64_t i) const override { return memory_.data() + Place(i); }
+  void Find(int64_t part, int64_t first, absl::Span<const T*> rows) const override {
+    for (const T*& row : rows) row = memory_.data() + Place(part, first++);
+  }
 
  private:
-  int64_t Place(int64_t i) const { return 2 * (m_ - 1 - i) * k_; }
-  int64_t m_, k_;
+  int64_t Place(int64_t part, int64_t i) const { return 2 * ((m_ - 1 - i) * parts_ + parts_ - 1 - part) * columns_; }
+  int64_t m_, columns_, parts_;
   std::vector<T> memory_;
 };
 
@@ -208,8 +215,8 @@ void CheckScatteredRows() {
   for (const auto& [m, n, k] : kSizes) {
     Product<T> product(m, n, k, /*flags=*/0);
     const std::vector<T> expected = product.ByPanels(1, Activation::kRelu, /*transposed=*/false);
-    const RowsFromTheEnd<T> rows(product.a, m, k);
-    for (const int threads : {1, 3}) {
+    const RowsFromTheEnd<T> rows(product.a, m, k, /*parts=*/1);
+    for (const int threads : {1, 3, 40}) {
       const std::vector<T> found = product.ByPanels(threads, Activation::kRelu, /*transposed=*/false, /*addend=*/{},
                                                     /*in_place=*/false, &rows);
       ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0) << m << "x" << n << "x" << k;
@@ -220,6 +227,37 @@ void CheckScatteredRows() {
 TEST(Panels, TakeRowsFromWhereTheyAre) {
   CheckScatteredRows<float>();
   CheckScatteredRows<BFloat16>();
+}
+
+// B has the weights of one tap after the other, of which the value that is packed has those of a channel side by side.
+template <class T>
+void CheckParts() {
+  constexpr int64_t kTaps = 3;
+  for (const auto& [m, n, channels] : kSizes) {
+    const int64_t k = kTaps * channels;
+    Product<T> product(m, n, k, /*flags=*/0);
+    const std::vector<T> expected = product.ByPanels(1, Activation::kRelu, /*transposed=*/false);
+    const std::vector<T> by_rows = product.b;
+    for (int64_t column = 0; column < n; ++column) {
+      for (int64_t channel = 0; channel < channels; ++channel) {
+        for (int64_t tap = 0; tap < kTaps; ++tap) {
+          product.b[static_cast<size_t>((column * channels + channel) * kTaps + tap)] =
+              by_rows[static_cast<size_t>((tap * channels + channel) * n + column)];
+        }
+      }
+    }
+    const RowsFromTheEnd<T> rows(product.a, m, k, kTaps);
+    for (const int threads : {1, 3, 40}) {
+      const std::vector<T> found = product.ByPanels(threads, Activation::kRelu, /*transposed=*/true, /*addend=*/{},
+                                                    /*in_place=*/false, &rows, kTaps);
+      ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0) << m << "x" << n << "x" << k;
+    }
+  }
+}
+
+TEST(Panels, TakePartsOfRowsFromWhereTheyAre) {
+  CheckParts<float>();
+  CheckParts<BFloat16>();
 }
 
 TEST(Panels, ApplyActivationsAndAddNothingToTheBias) {

@@ -22,18 +22,18 @@ struct Place {
   int64_t PixelOf(const Sizes& sizes) const {
     return ((image * sizes[0] + at[0]) * sizes[1] + at[1]) * sizes[2] + at[2];
   }
+  // Goes to the next pixel.
+  void Advance(const Sizes& sizes) {
+    for (size_t axis = kMaxSpatial; axis-- > 0;) {
+      if (++at[axis] < sizes[axis]) return;
+      at[axis] = 0;
+    }
+    ++image;
+  }
 
   int64_t image;
   Sizes at;
 };
-
-// Calls fn(pixel) for each of them, on several threads.
-template <class Fn>
-void ForEachPixel(int threads, const ConvGeometry& g, const Sizes& sizes, const Fn& fn) {
-  ParallelFor(threads, g.batch * sizes[0] * sizes[1] * sizes[2], kPixelsAtOnce, [&](int64_t begin, int64_t end) {
-    for (int64_t pixel = begin; pixel < end; ++pixel) fn(pixel);
-  });
-}
 
 }  // namespace
 
@@ -43,22 +43,41 @@ bool IsProductOfPixels(const ConvGeometry& g) {
 }
 
 template <class T>
-const T* TakenPixels<T>::Row(int64_t pixel) const {
-  Place place(g_.out, pixel);
-  for (size_t axis = 0; axis < kMaxSpatial; ++axis) place.at[axis] *= g_.stride[axis];
-  return x_ + place.PixelOf(g_.in) * g_.in_channels;
+void TakenPixels<T>::Find(int64_t tap, int64_t first, absl::Span<const T*> rows) const {
+  Sizes offset = {};  // of the tap, from where a pixel of the result is
+  for (size_t axis = kMaxSpatial; axis-- > 0; tap /= g_.kernel[axis]) {
+    offset[axis] = tap % g_.kernel[axis] * g_.dilation[axis] - g_.pad_begin[axis];
+  }
+  Place at(g_.out, first);
+  for (const T*& row : rows) {
+    Place from = at;
+    bool is_there = true;
+    for (size_t axis = 0; axis < kMaxSpatial; ++axis) {
+      from.at[axis] = at.at[axis] * g_.stride[axis] + offset[axis];
+      is_there = is_there && from.at[axis] >= 0 && from.at[axis] < g_.in[axis];
+    }
+    row = is_there ? x_ + from.PixelOf(g_.in) * g_.in_channels : padding_;
+    at.Advance(g_.out);
+  }
 }
 
 template <class T>
 void TakePixels(int threads, const ConvGeometry& g, const T* x, T* taken) {
-  ForEachPixel(threads, g, g.out, [&](int64_t pixel) {
-    std::copy_n(TakenPixels<T>(g, x).Row(pixel), g.in_channels, taken + pixel * g.in_channels);
+  const TakenPixels<T> pixels(g, x);
+  ParallelFor(threads, g.batch * g.out[0] * g.out[1] * g.out[2], kPixelsAtOnce, [&](int64_t begin, int64_t end) {
+    std::array<const T*, kPixelsAtOnce> rows;
+    for (int64_t first = begin; first < end; first += kPixelsAtOnce) {
+      const auto some = absl::MakeSpan(rows).first(static_cast<size_t>(std::min(kPixelsAtOnce, end - first)));
+      pixels.Find(/*tap=*/0, first, some);
+      T* to = taken + first * g.in_channels;
+      for (const T* row : some) to = std::copy_n(row, g.in_channels, to);
+    }
   });
 }
 
 template <class T>
 void PutBackPixels(int threads, const ConvGeometry& g, const T* taken, T* dx) {
-  ForEachPixel(threads, g, g.in, [&](int64_t pixel) {
+  const auto put_back = [&](int64_t pixel) {
     T* const to = dx + pixel * g.in_channels;
     Place place(g.in, pixel);
     bool was_taken = true;
@@ -72,6 +91,9 @@ void PutBackPixels(int threads, const ConvGeometry& g, const T* taken, T* dx) {
     } else {
       std::fill_n(to, g.in_channels, T());
     }
+  };
+  ParallelFor(threads, g.batch * g.in[0] * g.in[1] * g.in[2], kPixelsAtOnce, [&](int64_t begin, int64_t end) {
+    for (int64_t pixel = begin; pixel < end; ++pixel) put_back(pixel);
   });
 }
 

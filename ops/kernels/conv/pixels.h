@@ -2,6 +2,11 @@
 // convolution goes in steps; of others they are what all taps take.
 #pragma once
 
+#include <absl/types/span.h>
+
+#include <array>
+#include <cstdint>
+
 #include "ops/kernels/conv/geometry.h"
 #include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/tall.h"
@@ -12,18 +17,19 @@ namespace snug::core::ops {
 // padding and no groups.
 bool IsProductOfPixels(const ConvGeometry& g);
 
-// These are instantiated for float and BFloat16. Data is channels-last, and nothing is padded.
+// These are instantiated for float and BFloat16. Data is channels-last.
 
-// The pixels of x that a product takes for each one of the result, where they are.
+// The pixels of x that each tap takes for each one of the result, where they are.
 template <class T>
 class TakenPixels final : public ScatteredRows<T> {
  public:
-  TakenPixels(const ConvGeometry& g, const T* x) : g_(g), x_(x) {}
-  const T* Row(int64_t pixel) const override;
+  // `padding`: zeros for the channels of a pixel, which are read where a tap is outside; null: none is.
+  TakenPixels(const ConvGeometry& g, const T* x, const T* padding = nullptr) : g_(g), x_(x), padding_(padding) {}
+  void Find(int64_t tap, int64_t first, absl::Span<const T*> rows) const override;
 
  private:
   const ConvGeometry& g_;
-  const T* x_;
+  const T *x_, *padding_;
 };
 
 // Sets taken [pixels of the result, in_channels] to pixels of x.

@@ -33,14 +33,11 @@ class Later {
  public:
   static constexpr int64_t kLine = 64;  // bytes of a cache
 
-  // A strip asks before every so many steps along k, which are unrolled, for as many times its bytes as it reads lines
-  // of the panel meanwhile for each of its vectors: asking more often would repeat lines more often, and loads would
-  // wait behind it.
+  // A strip asks before every so many steps along k, which are unrolled, for a line or two: asking for more would
+  // repeat lines more often, and where they come from memory, loads would wait behind it.
   static constexpr int64_t kSteps = 4;
   template <Isa kIsa>
-  static constexpr int64_t kTimes = kIsa == Isa::kAvx512 ? 4
-                                    : kIsa == Isa::kAvx2 ? 2
-                                                         : 1;
+  static constexpr int64_t kTimes = kIsa == Isa::kAvx512 ? 2 : 1;
 
   // How many times a strip asks in all.
   template <Isa kIsa>
@@ -55,10 +52,10 @@ class Later {
   template <Isa kIsa>
   SNUG_INLINE void Ask() {
     const char* second = data_ + kLine;
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int64_t time = 0; time < kTimes<kIsa>; ++time, data_ += at_once_) __builtin_prefetch(data_, 0, 2);
     if (at_once_ <= kLine) return;
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int64_t time = 0; time < kTimes<kIsa>; ++time, second += at_once_) __builtin_prefetch(second, 0, 2);
   }
   // Asks at once for what Ask leaves out when it asks so many times: few times leave much to each.

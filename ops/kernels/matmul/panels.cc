@@ -27,11 +27,14 @@ namespace snug::core {
 namespace panels {
 namespace {
 
+constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+
 // A panel is multiplied in pieces of so many rows, which leave room for those of a in the first-level cache.
 constexpr int64_t kPieceDepth = 256;
 // What a thread takes at a time: few enough rows that their pieces stay in the second-level cache, beside those of the
-// next task, which are asked for meanwhile; and many, because all of these panels are read anew for the next ones.
-constexpr int64_t kTaskRows = 48, kTaskColumns = 512;
+// next task, which are asked for meanwhile; and many, because all of these panels are read anew for the next ones. 7 x
+// 7 pixels of an image are taken at once.
+constexpr int64_t kTaskRows = 50, kTaskColumns = 512;
 constexpr int64_t kShortTaskRows = 96, kShort = 128;  // where rows of a have no more numbers than that
 // Where sums are taken for a norm, more is asked for than strips can ask for by parts of rows, which lie apart: a strip
 // asks for one part at most. Whole rows follow each other.
@@ -49,11 +52,22 @@ constexpr int64_t TaskColumns(bool summed) {
 }
 
 // B as it is packed: its rows in pieces, in each piece the panels one after the other, each [rows of the piece][width],
-// in the sequence in which a thread reads them.
+// in the sequence in which a thread reads them. Pieces end where parts of the rows of a do.
 struct Pieces {
-  Pieces(int64_t n, int64_t k) : columns(PaddedToPanels<float>(n)), rows(EqualPart(k, kPieceDepth, 8)) {}
+  Pieces(int64_t n, int64_t k, int64_t parts)
+      : columns(PaddedToPanels<float>(n)),
+        k(k),
+        part(std::max<int64_t>(1, k / parts)),
+        rows(EqualPart(part, kPieceDepth, 8)) {}
+
+  // How many rows of B the piece has that begins at row p.
+  int64_t DepthAt(int64_t p) const { return std::min({rows, part - p % part, k - p}); }
+  int64_t count() const { return Parts(k, part) * Parts(part, rows); }
+
   int64_t columns;
-  int64_t rows;  // of B in a piece; the last one may have fewer
+  int64_t k;
+  int64_t part;  // rows of B for one part of a's
+  int64_t rows;  // of B in a piece; the last one of a part may have fewer
 };
 
 // ---- packing ----
@@ -65,10 +79,21 @@ SNUG_INLINE void PackPiece(int64_t rows, int64_t columns, StridedMatrix<T> b, fl
   for (int64_t l = 0; l < kWidth; l += 8) TransposeRows<8, 8>(rows, b.data + l * b.col, b.col, panel + l, kWidth);
 }
 
+std::string PartsOf(const PanelsShape& shape) { return shape.parts == 1 ? "" : absl::StrCat("/", shape.parts); }
+
+// What is packed from a row and a column of B on, up to the last row of the part.
+template <class T>
+StridedMatrix<T> PieceAt(const PanelsShape& s, const T* from, int64_t p, int64_t j) {
+  if (!s.transposed) return StridedMatrix<T>{from, s.n, 1}.At(p, j);
+  const int64_t of_part = std::max<int64_t>(1, s.k / s.parts);
+  return StridedMatrix<T>{from + p / of_part, s.parts, s.k}.At(p % of_part, j);
+}
+
 class PanelsFormat : public OwnFormat {
  public:
   explicit PanelsFormat(const PanelsShape& shape)
-      : OwnFormat(absl::StrCat("panels:", shape.k, "x", shape.n, shape.transposed ? "t" : ""), PanelsBytes(shape)),
+      : OwnFormat(absl::StrCat("panels:", shape.k, "x", shape.n, shape.transposed ? "t" : "", PartsOf(shape)),
+                  PanelsBytes(shape)),
         shape_(shape) {}
 
   bool Equals(const PackedFormat& other) const override {
@@ -242,17 +267,33 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
-// The first strips of a panel, as many as it has vectors, ask for the next one, each for an equal part of it, but for
-// rows that are left over of Later::kSteps.
+// The first strips of a panel ask for the next one, each for an equal part of it, but for rows that are left over of
+// Later::kSteps. Where strips are many, as many ask as need do so at a line's distance, and what they ask for comes
+// from memory while they multiply. Where they are few, half as many ask for twice as much, which leaves others; one
+// alone leaves half of the panel.
 template <Isa kIsa>
-constexpr int64_t kStripsForPanel = GemmTile<kIsa, float>::kColumns / GemmTile<kIsa, float>::kLanes;
+constexpr int64_t kLinesOfSteps = (Later::kSteps * (GemmTile<kIsa, float>::kColumns) * kFloat) / Later::kLine;
+template <Isa kIsa>
+constexpr int64_t kManyAsk = kLinesOfSteps<kIsa> / Later::kTimes<kIsa>;
+template <Isa kIsa>
+constexpr int64_t StripsForPanel(int64_t strips) {
+  return strips > kManyAsk<kIsa> + 1 ? kManyAsk<kIsa> : std::min(strips, kManyAsk<kIsa> / 2);
+}
+
+// What one of them asks for.
+template <Isa kIsa>
+SNUG_INLINE Later PartOfNextPanel(const float* panel, int64_t depth, int64_t strip, int64_t asking) {
+  const int64_t panel_bytes = depth * GemmTile<kIsa, float>::kColumns * kFloat;
+  return {reinterpret_cast<const char*>(panel) + panel_bytes + panel_bytes * strip / asking,
+          Later::kLine * (kManyAsk<kIsa> / asking)};
+}
 
 // The others ask for what is needed after the rectangle. Returns how many there are, for all pieces.
 template <Isa kIsa>
-SNUG_INLINE int64_t StripsThatAsk(const Pieces& pieces, int64_t k, const Rectangle& at) {
+SNUG_INLINE int64_t StripsThatAsk(const Pieces& pieces, const Rectangle& at) {
   using Tile = GemmTile<kIsa, float>;
-  const int64_t of_panel = std::max<int64_t>(0, Parts(at.rows, Tile::kRows) - kStripsForPanel<kIsa>);
-  return Parts(at.columns, Tile::kColumns) * of_panel * Parts(k, pieces.rows);
+  const int64_t strips = Parts(at.rows, Tile::kRows);
+  return Parts(at.columns, Tile::kColumns) * (strips - StripsForPanel<kIsa>(strips)) * pieces.count();
 }
 
 // Adds up the products of `depth` columns of a with the rows of B from p on. `ending` is null unless they are the last
@@ -261,11 +302,11 @@ template <Isa kIsa, class T>
 SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, int64_t p, int64_t depth,
                                const RowsOfA& a, const Ending* ending, const Sums& c, AskingForNext& next) {
   using Tile = GemmTile<kIsa, float>;
-  const Pieces pieces(call.n, call.k);
+  const int64_t packed_columns = PaddedToPanels<float>(call.n);
   // Strips are as equal as can be: seven times seven rows take less than six times eight and one.
-  const int64_t strips = Parts(at.rows, Tile::kRows);
+  const int64_t strips = Parts(at.rows, Tile::kRows), for_panel = StripsForPanel<kIsa>(strips);
   for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
-    const float* panel = call.panels + p * pieces.columns + (at.j + j) * depth;
+    const float* panel = call.panels + p * packed_columns + (at.j + j) * depth;
     const int64_t columns = std::min(Tile::kColumns, at.columns - j);
     Ending here = {};
     if (ending != nullptr) {
@@ -276,11 +317,8 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
     for (int64_t strip = 0; strip < strips; ++strip) {
       const int64_t i = at.rows * strip / strips;
       const int64_t rows = at.rows * (strip + 1) / strips - i;
-      const auto* const of_panel = reinterpret_cast<const char*>(panel);
-      const Later later =
-          strip < kStripsForPanel<kIsa>
-              ? Later(of_panel + depth * (Tile::kVectorBytes * (kStripsForPanel<kIsa> + strip)), Later::kLine)
-              : next.Take(Later::TimesOf<kIsa>(depth), of_panel);
+      const Later later = strip < for_panel ? PartOfNextPanel<kIsa>(panel, depth, strip, for_panel)
+                                            : next.Take(Later::TimesOf<kIsa>(depth), panel);
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {
@@ -296,18 +334,21 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
   }
 }
 
+// Sets rows[i] to where the i-th row of a rectangle begins, or that part of it.
 template <class T>
-SNUG_INLINE const T* RowOf(const PanelsCall<T>& call, int64_t i) {
-  return call.scattered_a == nullptr ? call.a + i * call.k : call.scattered_a->Row(i);
+SNUG_INLINE void FindRows(const PanelsCall<T>& call, const Rectangle& at, int64_t part, const T** rows) {
+  if (call.scattered_a != nullptr) {
+    return call.scattered_a->Find(part, at.i, absl::MakeSpan(rows, static_cast<size_t>(at.rows)));
+  }
+  for (int64_t i = 0; i < at.rows; ++i) rows[i] = call.a + (at.i + i) * call.k;
 }
 
 template <Isa kIsa>
 SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangle& at,
                                    absl::Span<const NeededNext> needed) {
-  const Pieces pieces(call.n, call.k);
-  AskingForNext next(needed, StripsThatAsk<kIsa>(pieces, call.k, at));
+  const Pieces pieces(call.n, call.k, call.parts);
+  AskingForNext next(needed, StripsThatAsk<kIsa>(pieces, at));
   const float* rows[kShortTaskRows];
-  for (int64_t i = 0; i < at.rows; ++i) rows[i] = RowOf(call, at.i + i);
   float* c = call.c + at.i * call.n + at.j;
   Sums sums = {c, call.n, call.addend == nullptr ? nullptr : call.addend + at.i * call.n + at.j, call.n};
   Ending ending = {.bias = call.bias};
@@ -316,9 +357,10 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
   const bool ends = ending.bias != nullptr || ending.clamps;
   int64_t p = 0;
   do {  // once where there is nothing to add up, too
-    const int64_t depth = std::min(pieces.rows, call.k - p);
+    const int64_t depth = pieces.DepthAt(p), column = p % pieces.part;
     const bool last = p + depth == call.k;
-    MultiplyPiece<kIsa>(call, at, p, depth, {rows, p}, last && ends ? &ending : nullptr, sums, next);
+    if (column == 0) FindRows(call, at, p / pieces.part, rows);
+    MultiplyPiece<kIsa>(call, at, p, depth, {rows, column}, last && ends ? &ending : nullptr, sums, next);
     sums.from = c;
     p += depth;
   } while (p < call.k);
@@ -336,18 +378,20 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
   alignas(64) float a[kTaskRows * kPieceDepth];
   alignas(64) float sums[kTaskRows * kTaskColumns];
   const float* rows[kTaskRows];
-  const Pieces pieces(call.n, call.k);
+  const BFloat16* narrow[kTaskRows];
+  const Pieces pieces(call.n, call.k, call.parts);
   const int64_t sums_row = PaddedToPanels<float>(at.columns);
-  AskingForNext next(needed, StripsThatAsk<kIsa>(pieces, call.k, at));
+  AskingForNext next(needed, StripsThatAsk<kIsa>(pieces, at));
   for (int64_t i = 0; i < at.rows && call.addend != nullptr; ++i) {
     const BFloat16* from = call.addend + (at.i + i) * call.n + at.j;
     for (int64_t j = 0; j < at.columns; ++j) sums[i * sums_row + j] = static_cast<float>(from[j]);
   }
   int64_t p = 0;
   do {
-    const int64_t depth = std::min(pieces.rows, call.k - p);
+    const int64_t depth = pieces.DepthAt(p), column = p % pieces.part;
+    if (column == 0) FindRows(call, at, p / pieces.part, narrow);
     for (int64_t i = 0; i < at.rows; ++i) {
-      const BFloat16* from = RowOf(call, at.i + i) + p;
+      const BFloat16* from = narrow[i] + column;
       float* to = a + i * depth;
       rows[i] = to;
       int64_t l = 0;
@@ -367,23 +411,15 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Recta
                 call.bias == nullptr ? nullptr : call.bias + at.j, call.c + at.i * call.n + at.j, call.n);
 }
 
-// How c is cut into rectangles: with several beside each other a is read as many times, so that has to make the thread
-// with the most have noticeably less.
-struct Cut {
-  Cut(int threads, int64_t m, int64_t n, int64_t most_rows, int64_t most_columns) {
-    row_tasks = Parts(m, most_rows);
-    rows = Parts(m, row_tasks);
-    const int64_t panels = Parts(n, kPanel<float>);
-    const int64_t fewest = Parts(n, most_columns);
-    int64_t least = 0;
-    for (int64_t tasks = fewest; tasks <= std::min(panels, fewest + 2 * threads); ++tasks) {
-      const int64_t width = Parts(panels, tasks);
-      const int64_t most = Parts(row_tasks * Parts(panels, width), threads) * rows * width;
-      if (tasks > fewest && 8 * most > 7 * least) continue;
-      least = most;
-      columns = width * kPanel<float>;
-      column_tasks = Parts(panels, width);
-    }
+// How c is cut into rectangles. With several beside each other a is read as many times, and with more below each other
+// the panels are, so either has to make the thread with the most have noticeably less.
+class Cut {
+ public:
+  // `by_threads`: there may be more rectangles below each other than have to be, so that threads have as many each.
+  Cut(int threads, int64_t m, int64_t n, int64_t most_rows, int64_t most_columns, bool by_threads) {
+    const int64_t fewest = Parts(m, most_rows);
+    TryBesideEachOther(threads, m, n, fewest, most_columns, 0);
+    if (by_threads) TryBesideEachOther(threads, m, n, Parts(fewest, threads) * threads, most_columns, kGainBelow);
   }
 
   int64_t tasks() const { return row_tasks * column_tasks; }
@@ -396,6 +432,32 @@ struct Cut {
 
   int64_t rows = 0, row_tasks = 0;
   int64_t columns = 0, column_tasks = 0;
+
+ private:
+  // What is less by that part is noticeably less. Fewer rows than the least take as long as these.
+  static constexpr int64_t kGainBeside = 8, kGainBelow = 16;
+  static constexpr int64_t kLeastRows = 8;
+
+  // Takes the best of some ways with so many rectangles below each other, if one of them is better than what it was.
+  // The one with the fewest beside each other has to be better by a `gain`-th part, the others by more.
+  void TryBesideEachOther(int threads, int64_t m, int64_t n, int64_t below, int64_t most_columns, int64_t gain) {
+    const int64_t height = Parts(m, below), panels = Parts(n, kPanel<float>), fewest = Parts(n, most_columns);
+    for (int64_t beside = fewest; beside <= std::min(panels, fewest + 2 * threads); ++beside) {
+      const int64_t width = Parts(panels, beside);
+      const int64_t tasks_below = Parts(m, height), tasks_beside = Parts(panels, width);
+      const int64_t most = Parts(tasks_below * tasks_beside, threads) * std::max(height, kLeastRows) * width;
+      const bool is_worse = gain > 0 && gain * most > (gain - 1) * most_of_thread_;
+      gain = kGainBeside;
+      if (is_worse) continue;
+      most_of_thread_ = most;
+      rows = height;
+      row_tasks = tasks_below;
+      columns = width * kPanel<float>;
+      column_tasks = tasks_beside;
+    }
+  }
+
+  int64_t most_of_thread_ = 0;
 };
 
 // The rows of rectangles are the parts in which columns of c are measured.
@@ -444,15 +506,15 @@ bool IsPanels(const Layout& layout) {
 
 template <class T>
 void PackIntoPanels(int threads, const PanelsShape& s, const T* from, float* panels) {
-  const panels::Pieces pieces(s.n, s.k);
-  const StridedMatrix<T> b = s.transposed ? StridedMatrix<T>{from, 1, s.k} : StridedMatrix<T>{from, s.n, 1};
+  SNUG_CHECK(s.parts == 1 || (s.transposed && s.k % s.parts == 0));
+  const panels::Pieces pieces(s.n, s.k, s.parts);
   ParallelFor(threads, Parts(s.n, kPanel<float>), 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
       constexpr int64_t kWidth = GemmTile<isa(), float>::kColumns;
       for (int64_t j = begin * kPanel<float>; j < end * kPanel<float>; j += kWidth) {
-        for (int64_t p = 0; p < s.k; p += pieces.rows) {
-          const int64_t rows = std::min(pieces.rows, s.k - p);
-          panels::PackPiece<kWidth>(rows, std::clamp<int64_t>(s.n - j, 0, kWidth), b.At(p, j),
+        for (int64_t p = 0, rows = 0; p < s.k; p += rows) {
+          rows = pieces.DepthAt(p);
+          panels::PackPiece<kWidth>(rows, std::clamp<int64_t>(s.n - j, 0, kWidth), panels::PieceAt(s, from, p, j),
                                     panels + p * pieces.columns + j * rows);
         }
       }
@@ -466,8 +528,10 @@ int64_t PanelsBytes(const PanelsShape& shape) {
 
 template <class T>
 void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
+  SNUG_CHECK(call.parts == 1 || (call.scattered_a != nullptr && call.k % call.parts == 0));
   const panels::Cut cut(threads, call.m, call.n, panels::TaskRows<T>(call.k),
-                        panels::TaskColumns<T>(call.norm.x != nullptr));
+                        panels::TaskColumns<T>(call.norm.x != nullptr),
+                        /*by_threads=*/call.moments.mean == nullptr && call.norm.x == nullptr);
   const PartMoments moments = panels::MomentsOf(call, cut);
   const PartGradients<T> gradients(cut.row_tasks, call.n, call.norm);
   ForEachWorker(threads, cut.tasks(), [&](int64_t /*worker*/, int64_t begin, int64_t end) {

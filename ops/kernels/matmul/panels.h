@@ -21,6 +21,8 @@ namespace snug::core {
 struct PanelsShape {
   int64_t n = 0, k = 0;
   bool transposed = false;  // the value that is packed is [n, k], not [k, n]
+  // Of several parts, of as many rows of B each, the value that is packed is [n, k / parts, parts], transposed.
+  int64_t parts = 1;
   friend bool operator==(const PanelsShape&, const PanelsShape&) = default;
 };
 
@@ -34,11 +36,13 @@ void PackIntoPanels(int threads, const PanelsShape& shape, const T* b, float* pa
 int64_t PanelsBytes(const PanelsShape& shape);
 
 // The rows of a factor that do not follow each other in memory, as of the pixels that a convolution in steps takes.
+// Nor need the parts of a row, as of what several taps take for one pixel.
 template <class T>
 class ScatteredRows {
  public:
   virtual ~ScatteredRows() = default;
-  virtual const T* Row(int64_t i) const = 0;
+  // Sets rows[i] to where that part of row first + i begins.
+  virtual void Find(int64_t part, int64_t first, absl::Span<const T*> rows) const = 0;
 };
 
 // c [m, n] = activation(addend [m, n] + a [m, k] B + bias [n]); addend, which may be c itself, and bias may be null.
@@ -48,6 +52,7 @@ struct PanelsCall {
   int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
   const ScatteredRows<T>* scattered_a = nullptr;  // in place of a
+  int64_t parts = 1;                              // of a row that is scattered; B is packed in as many
   const float* panels = nullptr;
   const T* addend = nullptr;
   const T* bias = nullptr;

@@ -19,6 +19,7 @@ absl::StatusOr<std::vector<std::string>> ChoicesAmong(absl::Span<const KernelRow
   std::vector<std::string> names;
   for (const KernelRow* row : rows) {
     if (row != rows.front() && !(rows.front()->tunable && row->tunable)) continue;
+    if (row->kept_input != nullptr && !context.kept(row->kept_input(context.types()))) continue;
     if (row->serves != nullptr && row->serves(context.types()).has_value()) continue;
     if (row->tunable) names.emplace_back(row->name);
     if (row->variants == nullptr) continue;

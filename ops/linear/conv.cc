@@ -4,9 +4,9 @@
 // consists of, so it has gradients itself.
 //
 // The fast kernels on the CPU are our own for 3 x 3 and 5 x 5 taps, for depthwise ones, for large taps in steps of
-// few channels, and in part for 1 x 1 taps and gradients of weights (ops/kernels/conv/own_rows.h), and oneDNN's for all
-// others. Data keeps its layout, of which channels-last is fastest; for the library, weights and their gradient have
-// the packed layout that it wants for each of the three products.
+// few channels, and in part for 1 x 1 taps, gradients of weights and weights that are kept
+// (ops/kernels/conv/own_rows.h), and oneDNN's for all others. Data keeps its layout, of which channels-last is fastest;
+// for the library, weights and their gradient have the packed layout that it wants for each of the three products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -214,6 +214,7 @@ std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv descr
     rows.push_back(PatchesConvRow(describe));
   }
   rows.push_back(ProductConvRow(part, describe));
+  if (part == ConvPart::kForward) rows.push_back(TapsConvRow(describe));
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnConvRow(part, describe));
 #endif

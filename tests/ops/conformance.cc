@@ -191,26 +191,47 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
   return absl::OkStatus();
 }
 
-// Tries what the op offers besides its own choice, for `snug tune` to measure.
+// Runs a kernel that the op offers besides its own choice.
+absl::StatusOr<NodeRun> RunChoice(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
+                                  KernelChoice choice, const std::string& name, int threads, Failures* failures) {
+  SNUG_ASSIGN_OR_RETURN(const NodeRunner runner,
+                        NodeRunner::Make(registry, *c.op, setup.types, choice, threads, c.sample->random_id(), name));
+  const bool is_row =
+      absl::c_any_of(c.op->KernelsOn(Device::Kind::kCpu), [&](const KernelRow* row) { return row->name == name; });
+  if (is_row && runner.kernel()->name != name) {
+    failures->push_back(absl::StrCat("asked for \"", name, "\", got \"", runner.kernel()->name, "\""));
+  }
+  SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner.Run(setup.inputs, {.garbage = kGarbage}));
+  SNUG_ASSIGN_OR_RETURN(const NodeRun again, runner.Run(setup.inputs, {.garbage = kOtherGarbage}));
+  CompareBits(absl::StrCat("\"", name, "\" on ", threads, " threads, run again over other garbage"), first, again,
+              failures);
+  return first;
+}
+
+// Tries what `snug tune` may ask for, and the rows that it may where inputs are kept, which are our own.
 absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
                             const NodeRun& plain, double tolerance, Failures* failures) {
+  for (const KernelRow* row : c.op->KernelsOn(Device::Kind::kCpu)) {
+    if (row->kept_input == nullptr || !row->tunable) continue;
+    if (row->serves != nullptr && row->serves(setup.types).has_value()) continue;
+    const std::string name(row->name);
+    SNUG_ASSIGN_OR_RETURN(const NodeRun one,
+                          RunChoice(registry, c, setup, KernelChoice::kKept, name, /*threads=*/1, failures));
+    SNUG_ASSIGN_OR_RETURN(const NodeRun three,
+                          RunChoice(registry, c, setup, KernelChoice::kKept, name, /*threads=*/3, failures));
+    CompareNumbers(absl::StrCat("\"", name, "\" against the plain kernel"), one, plain, tolerance, failures);
+    CompareBits(absl::StrCat("\"", name, "\" on three threads against one"), three, one, failures);
+  }
   const std::vector<const KernelRow*> rows = ServingOnCpu(*c.op, setup.types);
   if (rows.empty()) return absl::OkStatus();
   for (const int threads : {1, 2}) {
     SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                           ChoicesAmong(rows, PrepareContext(setup.types, threads)));
     for (const std::string& name : names) {
-      SNUG_ASSIGN_OR_RETURN(const NodeRunner runner, NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kFast,
-                                                                      threads, c.sample->random_id(), name));
-      const bool is_row = absl::c_any_of(rows, [&](const KernelRow* row) { return row->name == name; });
-      if (is_row && runner.kernel()->name != name) {
-        failures->push_back(absl::StrCat("asked for \"", name, "\", got \"", runner.kernel()->name, "\""));
-      }
-      SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner.Run(setup.inputs, {.garbage = kGarbage}));
-      SNUG_ASSIGN_OR_RETURN(const NodeRun again, runner.Run(setup.inputs, {.garbage = kOtherGarbage}));
-      const std::string what = absl::StrCat("\"", name, "\" on ", threads, " threads");
-      CompareBits(absl::StrCat(what, ", run again over other garbage"), first, again, failures);
-      CompareNumbers(absl::StrCat(what, " against the plain kernel"), first, plain, tolerance, failures);
+      SNUG_ASSIGN_OR_RETURN(const NodeRun run,
+                            RunChoice(registry, c, setup, KernelChoice::kFast, name, threads, failures));
+      CompareNumbers(absl::StrCat("\"", name, "\" on ", threads, " threads against the plain kernel"), run, plain,
+                     tolerance, failures);
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "ops/kernels/conv/product_choice.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -33,10 +34,10 @@ bool BlocksPay(ConvPart part, const ConvGeometry& g) {
 
 // Where pixels are many, a product by panels is as fast as memory, or as the processor, and the library's convolutions
 // are slower than either: but not where there are more columns than numbers in a sum, on fewer registers. Where the
-// weights' panels are kept it takes fewer pixels. Where a convolution goes in steps, the library is slower on many
-// registers alone, and with kept panels for as few pixels as one image of ResNet-50 leaves (49). This is asked beside a
-// library only.
-constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForKept = 512, kManyForSteps = 512;
+// weights' panels are kept it takes no longer for any number of pixels, unless most of a panel is multiplied in vain.
+// Where a convolution goes in steps, the library is slower on many registers alone, and with kept panels for as few
+// pixels as one image of ResNet-50 leaves (49). This is asked beside a library only.
+constexpr int64_t kManyPixels = 2048, kManyMore = 8192, kManyForSteps = 512, kLeastOfPanel = 16;
 bool StepsPay() { return CurrentIsa() == Isa::kAvx512; }
 [[maybe_unused]] bool PanelsPay(const PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (part == ConvPart::kGradWeight) return false;
@@ -45,7 +46,7 @@ bool StepsPay() { return CurrentIsa() == Isa::kAvx512; }
   if (IsStrided(node.geometry)) {
     return part == ConvPart::kForward && StepsPay() && (kept || s.m >= kManyForSteps);
   }
-  if (part == ConvPart::kForward && kept && s.m >= kManyForKept) return true;
+  if (part == ConvPart::kForward && kept && s.n >= kLeastOfPanel) return true;
   return s.n <= s.k ? s.m >= kManyPixels : s.m >= kManyMore && CurrentIsa() == Isa::kAvx512;
 }
 
@@ -95,6 +96,19 @@ bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c, [[maybe_unus
   return !BlocksPay(part, node.geometry) && !PanelsPay(c, part, node) && !IsSplit(c, part, node);
 #else
   return false;
+#endif
+}
+
+// The library's convolutions compute several pixels of a line at a time, so they are slower where lines are short, and
+// in steps, where they load what they use once; in steps of few channels they are not on many registers.
+bool TapsPay([[maybe_unused]] const ConvGeometry& g) {
+#if SNUG_HAS_ONEDNN
+  constexpr int64_t kLeastChannels = 64, kFewPixels = 8 * 8;
+  if (g.spatial != 2 || std::min(g.in_channels, g.out_channels) < kLeastChannels) return false;
+  if (g.out[0] * g.out[1] <= kFewPixels) return true;
+  return IsStrided(g) && g.in_channels >= (CurrentIsa() == Isa::kAvx512 ? 256 : 128);
+#else
+  return true;
 #endif
 }
 

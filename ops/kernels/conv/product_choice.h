@@ -29,6 +29,8 @@ ProductWay WayOf(const PrepareContext& c, ConvPart part, const ConvNode& node);
 // Says whether the library, if there is one, does as well.
 bool ProductLeftToLibrary(const PrepareContext& c, ConvPart part, const ConvNode& node);
 
+// Says whether a product for each tap with kept weights takes less time than the library, if there is one.
+bool TapsPay(const ConvGeometry& g);
 // Says whether it measures its results in less time than a sweep over them takes.
 bool MeasuringProductPays(const ConvGeometry& g);
 // Says whether it makes the gradient of a convolution's data, and sums it for the batch norm before (ConvNode::sums),

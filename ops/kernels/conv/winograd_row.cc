@@ -31,7 +31,7 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
   return WhyNotWinogradSizes(g);
 }
 
-// With kept filters the library's convolution does as well where there are few tiles: it reads a quarter of the bytes,
+// With kept filters a product for each tap takes less time where there are few tiles: it reads a quarter of the bytes,
 // which come from memory as a rule.
 constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
 // In steps filters have 81 products, so of few tiles their transforms take longer than is saved.

@@ -110,6 +110,39 @@ TEST(KeepDerived, FoldsBatchNormAndPacksWeightsInTheDerivation) {
   EXPECT_EQ(plain->derivation, nullptr);
 }
 
+// A small image, one in steps, and pixels by few and by many weights.
+constexpr char kSmallImages[] = R"(
+  name: "small_images"
+  input { name: "x" shape { dim: [64, 14, 14] } }
+  layer { name: "few" input: "x" conv { filters: 2 kernel: 1 } }
+  layer { name: "many" input: "x" conv { filters: 256 kernel: 1 } }
+  layer { name: "steps" input: "many" conv { filters: 64 kernel: 3 stride: 2 pad: 1 } }
+  layer { name: "small" input: "steps" conv { filters: 64 kernel: 3 pad: 1 dilation: 1 } }
+)";
+
+TEST(KeepDerived, MultipliesSmallImagesTapByTap) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kSmallImages, "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto kernel_of = [](const Compiled& compiled, absl::string_view name) -> std::string {
+    for (const Step& step : compiled.executable.steps) {
+      if (compiled.graph.node(step.node).name == name) return std::string(step.kernel->name);
+    }
+    return "";
+  };
+  for (const bool keep : {false, true}) {
+    const absl::StatusOr<Compiled> compiled = CompileForward(*loaded, {.batch = 1, .keep_derived = keep});
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    const std::string dump = ToText(compiled->graph);
+    EXPECT_EQ(kernel_of(*compiled, "steps") == "taps", keep) << dump;
+    EXPECT_EQ(kernel_of(*compiled, "small") == "taps", keep) << dump;
+    if (!keep) continue;
+    EXPECT_EQ(kernel_of(*compiled, "many"), "product") << dump;
+#if SNUG_HAS_ONEDNN
+    EXPECT_EQ(kernel_of(*compiled, "few"), "onednn") << dump;
+#endif
+  }
+}
+
 // Four blocks: without an expansion, with a shortcut, with stride 2, and one whose inside is read elsewhere too.
 constexpr char kDepthwise[] = R"(
   name: "depthwise"

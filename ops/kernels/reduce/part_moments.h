@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "ops/kernels/matmul/gemm_tile.h"
@@ -64,7 +65,8 @@ class PartMoments {
   // that as the block has rows, which costs floats 3 of their 7 digits at most, whatever that row is.
   template <class Number, int kNumbers, class RowAt>
   SNUG_INLINE void MeasureNumbers(int64_t c, int64_t rows, const RowAt& row_at, float* mean) const {
-    constexpr int64_t kBlock = 96, kLanes = sizeof(Number) / sizeof(float);
+    constexpr size_t kFloatBytes = sizeof(float);
+    constexpr int64_t kBlock = 96, kLanes = sizeof(Number) / kFloatBytes;
     Number means[kNumbers] = {}, rests[kNumbers] = {};  // of the blocks so far: the mean, the squares without it
     for (int64_t first = 0; first < rows; first += kBlock) {
       const int64_t count = std::min(kBlock, rows - first);

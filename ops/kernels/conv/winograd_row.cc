@@ -33,7 +33,7 @@ WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry&
 
 // With kept filters a product for each tap takes less time where there are few tiles: it reads a quarter of the bytes,
 // which come from memory as a rule.
-constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
+constexpr int64_t kLeastTilesKept = 8;
 // In steps filters have 81 products, so of few tiles their transforms take longer than is saved.
 constexpr int64_t kLeastTilesInSteps = SNUG_HAS_ONEDNN ? 12 : 1;
 

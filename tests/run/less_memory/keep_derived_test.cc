@@ -117,7 +117,7 @@ constexpr char kSmallImages[] = R"(
   layer { name: "few" input: "x" conv { filters: 2 kernel: 1 } }
   layer { name: "many" input: "x" conv { filters: 256 kernel: 1 } }
   layer { name: "steps" input: "many" conv { filters: 64 kernel: 3 stride: 2 pad: 1 } }
-  layer { name: "small" input: "steps" conv { filters: 64 kernel: 3 pad: 1 dilation: 1 } }
+  layer { name: "small" input: "steps" conv { filters: 64 kernel: 3 pad: 1 } }
 )";
 
 TEST(KeepDerived, MultipliesSmallImagesTapByTap) {

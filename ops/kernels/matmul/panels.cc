@@ -419,7 +419,8 @@ class Cut {
   Cut(int threads, int64_t m, int64_t n, int64_t most_rows, int64_t most_columns, bool by_threads) {
     const int64_t fewest = Parts(m, most_rows);
     TryBesideEachOther(threads, m, n, fewest, most_columns, 0);
-    if (by_threads) TryBesideEachOther(threads, m, n, Parts(fewest, threads) * threads, most_columns, kGainBelow);
+    const int64_t even = Parts(fewest, threads) * threads;
+    if (by_threads && even > fewest) TryBesideEachOther(threads, m, n, even, most_columns, kGainBelow);
   }
 
   int64_t tasks() const { return row_tasks * column_tasks; }
@@ -441,10 +442,10 @@ class Cut {
   // Takes the best of some ways with so many rectangles below each other, if one of them is better than what it was.
   // The one with the fewest beside each other has to be better by a `gain`-th part, the others by more.
   void TryBesideEachOther(int threads, int64_t m, int64_t n, int64_t below, int64_t most_columns, int64_t gain) {
-    const int64_t height = Parts(m, below), panels = Parts(n, kPanel<float>), fewest = Parts(n, most_columns);
+    const int64_t height = Parts(m, below), tasks_below = Parts(m, height);
+    const int64_t panels = Parts(n, kPanel<float>), fewest = Parts(n, most_columns);
     for (int64_t beside = fewest; beside <= std::min(panels, fewest + 2 * threads); ++beside) {
-      const int64_t width = Parts(panels, beside);
-      const int64_t tasks_below = Parts(m, height), tasks_beside = Parts(panels, width);
+      const int64_t width = Parts(panels, beside), tasks_beside = Parts(panels, width);
       const int64_t most = Parts(tasks_below * tasks_beside, threads) * std::max(height, kLeastRows) * width;
       const bool is_worse = gain > 0 && gain * most > (gain - 1) * most_of_thread_;
       gain = kGainBeside;

@@ -210,54 +210,36 @@ class RowsFromTheEnd final : public ScatteredRows<T> {
   std::vector<T> memory_;
 };
 
+// B has the weights of one tap after the other, of which the value that is packed has those of a channel side by side.
 template <class T>
-void CheckScatteredRows() {
-  for (const auto& [m, n, k] : kSizes) {
+void CheckScatteredRows(int64_t taps) {
+  for (const auto& [m, n, channels] : kSizes) {
+    const int64_t k = taps * channels;
     Product<T> product(m, n, k, /*flags=*/0);
     const std::vector<T> expected = product.ByPanels(1, Activation::kRelu, /*transposed=*/false);
-    const RowsFromTheEnd<T> rows(product.a, m, k, /*parts=*/1);
+    const std::vector<T> by_rows = product.b;
+    for (int64_t column = 0; column < n; ++column) {
+      for (int64_t channel = 0; channel < channels; ++channel) {
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          product.b[static_cast<size_t>((column * channels + channel) * taps + tap)] =
+              by_rows[static_cast<size_t>((tap * channels + channel) * n + column)];
+        }
+      }
+    }
+    const RowsFromTheEnd<T> rows(product.a, m, k, taps);
     for (const int threads : {1, 3, 40}) {
-      const std::vector<T> found = product.ByPanels(threads, Activation::kRelu, /*transposed=*/false, /*addend=*/{},
-                                                    /*in_place=*/false, &rows);
+      const std::vector<T> found = product.ByPanels(threads, Activation::kRelu, /*transposed=*/true, /*addend=*/{},
+                                                    /*in_place=*/false, &rows, taps);
       ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0) << m << "x" << n << "x" << k;
     }
   }
 }
 
 TEST(Panels, TakeRowsFromWhereTheyAre) {
-  CheckScatteredRows<float>();
-  CheckScatteredRows<BFloat16>();
-}
-
-// B has the weights of one tap after the other, of which the value that is packed has those of a channel side by side.
-template <class T>
-void CheckParts() {
-  constexpr int64_t kTaps = 3;
-  for (const auto& [m, n, channels] : kSizes) {
-    const int64_t k = kTaps * channels;
-    Product<T> product(m, n, k, /*flags=*/0);
-    const std::vector<T> expected = product.ByPanels(1, Activation::kRelu, /*transposed=*/false);
-    const std::vector<T> by_rows = product.b;
-    for (int64_t column = 0; column < n; ++column) {
-      for (int64_t channel = 0; channel < channels; ++channel) {
-        for (int64_t tap = 0; tap < kTaps; ++tap) {
-          product.b[static_cast<size_t>((column * channels + channel) * kTaps + tap)] =
-              by_rows[static_cast<size_t>((tap * channels + channel) * n + column)];
-        }
-      }
-    }
-    const RowsFromTheEnd<T> rows(product.a, m, k, kTaps);
-    for (const int threads : {1, 3, 40}) {
-      const std::vector<T> found = product.ByPanels(threads, Activation::kRelu, /*transposed=*/true, /*addend=*/{},
-                                                    /*in_place=*/false, &rows, kTaps);
-      ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0) << m << "x" << n << "x" << k;
-    }
+  for (const int64_t taps : {1, 3}) {
+    CheckScatteredRows<float>(taps);
+    CheckScatteredRows<BFloat16>(taps);
   }
-}
-
-TEST(Panels, TakePartsOfRowsFromWhereTheyAre) {
-  CheckParts<float>();
-  CheckParts<BFloat16>();
 }
 
 TEST(Panels, ApplyActivationsAndAddNothingToTheBias) {

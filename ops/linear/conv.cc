@@ -213,6 +213,7 @@ std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv descr
     rows.push_back(TallConvRow(describe));
     rows.push_back(PatchesConvRow(describe));
   }
+  rows.push_back(SpansConvRow(part, describe));
   rows.push_back(ProductConvRow(part, describe));
   if (part == ConvPart::kForward) rows.push_back(TapsConvRow(describe));
 #if SNUG_HAS_ONEDNN

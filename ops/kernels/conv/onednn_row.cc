@@ -69,12 +69,6 @@ ConvSpec SpecOf(ConvPart part, const ConvNode& node, const NodeTypes& t, int all
   return spec;
 }
 
-// Says whether slices in float32 are better than tiles of bfloat16, though the machine has these.
-bool SlicesBeatTiles(ConvPart part, const ConvSpec& spec) {
-  const bool narrow = spec.x.dtype == DType::kBFloat16 && spec.y.dtype == DType::kBFloat16;
-  return narrow && part == ConvPart::kGradWeight && onednn::HasAmx() && onednn::ConvSlices(spec).beat_tiles(spec);
-}
-
 // Hands over the kernel, or wishes for the layout that the weights should have, or declines.
 absl::Status Settle(PrepareContext& c, ConvPart part, const absl::StatusOr<ConvKernel>& made) {
   if (onednn::Declines(c, made.status())) return absl::OkStatus();
@@ -110,12 +104,10 @@ absl::StatusOr<bool> PreparesSlices(PrepareContext& c, ConvPart part, const Conv
 
 absl::Status Prepare(PrepareContext& c, ConvPart part, DescribeConv describe) {
   ConvSpec spec = SpecOf(part, describe(c.types()), c.types(), c.threads());
-  const bool in_float32 = onednn::ComputesBFloat16InFloat32(c);
-  if (in_float32 || (onednn::NothingIsChosen(c) && SlicesBeatTiles(part, spec))) {
+  if (onednn::ComputesBFloat16InFloat32(c)) {
     SNUG_ASSIGN_OR_RETURN(const bool prepared, PreparesSlices(c, part, spec));
-    if (prepared && !in_float32) c.SetVariant(onednn::kInFloat32);
-    if (!prepared && in_float32) c.WantFloat32();  // between casts
-    if (prepared || in_float32) return absl::OkStatus();
+    if (!prepared) c.WantFloat32();  // between casts
+    return absl::OkStatus();
   }
   spec.implementation = std::string(onednn::ChosenImplementation(c));
   return Settle(c, part, CallsOf(part).make(spec));
@@ -127,8 +119,7 @@ Names Variants(const PrepareContext& c, ConvPart part, DescribeConv describe) {
   const ConvSpec spec = SpecOf(part, describe(c.types()), c.types(), c.threads());
   const Calls calls = CallsOf(part);
   SNUG_ASSIGN_OR_RETURN(std::vector<std::string> variants, calls.implementations(spec));
-  SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(dtype, !onednn::MultipliesBFloat16() || SlicesBeatTiles(part, spec),
-                                             calls.make(spec).status(), variants));
+  SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(dtype, calls.make(spec).status(), variants));
   return variants;
 }
 

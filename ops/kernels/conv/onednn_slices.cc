@@ -208,17 +208,6 @@ bool ConvSlices::pay(const ConvSpec& spec, bool weights_are_input) const {
   return tasks >= std::max<int64_t>(spec.threads, 2) && spec.w.num_elements() <= kMostWeights;
 }
 
-bool ConvSlices::beat_tiles(const ConvSpec& spec) const {
-  // As measured (docs/benchmarks/bfloat16.md, "Few channels").
-  const ops::ConvGeometry& g = spec.geometry;
-  if (g.spatial != 2 || g.groups != 1 || !pay(spec, /*weights_are_input=*/false)) return false;
-  if (ops::IsStrided(g)) return g.in_channels <= 4 && g.out_channels <= 32 && g.taps() <= 25;
-  // Rows are padded to tiles, so short ones take as long as long ones; very short ones are left to tiles.
-  const int64_t row = g.out[1];
-  return g.in_channels <= 6 && g.in_channels * g.out_channels <= 256 && row >= 8 && row <= 64 &&
-         g.in_channels * row <= 100;
-}
-
 absl::StatusOr<ConvKernel> MakeSlicedConv(const ConvSpec& spec, MakeConvFn make, bool weights_are_input) {
   const ConvSlices slices(spec);
   ConvSpec slice = spec;

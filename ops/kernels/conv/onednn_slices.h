@@ -15,9 +15,6 @@ struct ConvSlices {
   explicit ConvSlices(const ConvSpec& spec);
   // Says whether cutting pays: there is work for each thread, and weights are few enough to be read for each slice.
   bool pay(const ConvSpec& spec, bool weights_are_input) const;
-  // Says whether slices are faster than AMX's tiles for the gradient of weights. The library fills a tile with pixels
-  // of a row and with channels of both images, so few channels leave it nearly empty.
-  bool beat_tiles(const ConvSpec& spec) const;
   int64_t images = 1;  // in a slice; divides the batch
   int64_t count = 1;
 };

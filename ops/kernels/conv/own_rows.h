@@ -3,6 +3,7 @@
 //
 //   winograd   3 x 3 and 5 x 5 taps (winograd/winograd.h)
 //   phases     large taps in steps, of few channels (phases.h)
+//   spans      few channels (spans/spans.h)
 //   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise/depthwise.h)
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
 //   patches    the gradient of weights of more taps, in the same way: a row of a factor is what all taps take for one
@@ -24,6 +25,7 @@ namespace snug::core::ops {
 
 KernelRow WinogradConvRow(ConvPart part, DescribeConv describe);
 KernelRow PhasesConvRow(ConvPart part, DescribeConv describe);  // not for conv_grad_input
+KernelRow SpansConvRow(ConvPart part, DescribeConv describe);
 KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe);
 KernelRow TallConvRow(DescribeConv describe);     // for conv_grad_weight
 KernelRow PatchesConvRow(DescribeConv describe);  // for conv_grad_weight

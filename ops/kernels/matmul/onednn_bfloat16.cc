@@ -5,7 +5,8 @@
 namespace snug::core::onednn {
 namespace {
 
-constexpr absl::string_view kAsTheyAre = "bfloat16";  // the other way that a tuning may choose
+// The ways, as a tuning calls them.
+constexpr absl::string_view kInFloat32 = "float32", kAsTheyAre = "bfloat16";
 
 // What a tuning wants of the library; empty: its own choice, which the name of its row stands for too.
 absl::string_view Wanted(const PrepareContext& c) { return c.choice() == "onednn" ? absl::string_view() : c.choice(); }
@@ -24,16 +25,13 @@ bool ComputesInFloat32(PrepareContext& c) {
   return true;
 }
 
-bool NothingIsChosen(const PrepareContext& c) { return Wanted(c).empty(); }
-
 absl::string_view ChosenImplementation(const PrepareContext& c) {
   return Wanted(c) == kAsTheyAre ? absl::string_view() : Wanted(c);
 }
 
-absl::Status OfferOtherWay(DType dtype, bool in_float32, const absl::Status& made, std::vector<std::string>& choices) {
+absl::Status OfferOtherWay(DType dtype, const absl::Status& made, std::vector<std::string>& choices) {
   if (absl::IsUnimplemented(made)) return absl::OkStatus();
-  if (made.ok() && dtype == DType::kBFloat16)
-    choices.emplace_back(in_float32 ? kAsTheyAre : absl::string_view(kInFloat32));
+  if (made.ok() && dtype == DType::kBFloat16) choices.emplace_back(MultipliesBFloat16() ? kInFloat32 : kAsTheyAre);
   return made;
 }
 

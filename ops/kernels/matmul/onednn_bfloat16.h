@@ -1,7 +1,6 @@
 // Decides how products of bfloat16 values are computed; their sums are float32 in any case. Where the processor has no
 // unit for them, a library takes two to three times as long as for float32. The node then computes on float32 copies of
-// its operands, and its result is rounded. `snug tune` may choose otherwise. (Convolutions whose operands leave such a
-// unit nearly empty compute in float32, too: ops/kernels/conv/onednn_slices.h.)
+// its operands, and its result is rounded. `snug tune` may choose otherwise.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,20 +13,14 @@
 
 namespace snug::core::onednn {
 
-// What SetVariant calls the way in float32 where it is taken by default beside such a unit; a tuning calls it so, too.
-inline constexpr char kInFloat32[] = "float32";
-
 // Says whether the node, or its data (input 0), is bfloat16 and is to be computed in float32.
 bool ComputesBFloat16InFloat32(const PrepareContext& c);
 // Returns true if that is so. `c` has been told to cast then, and there is nothing else to prepare.
 bool ComputesInFloat32(PrepareContext& c);
-// Says whether no tuning has chosen a way or an implementation.
-bool NothingIsChosen(const PrepareContext& c);
 // Returns the name of the library's implementation that was chosen; empty: the library's own choice.
 absl::string_view ChosenImplementation(const PrepareContext& c);
-// Adds the way that is not taken by default, which may be `in_float32`, to what KernelRow::variants lists for values of
-// `dtype`. `made` says what became of a kernel for the values as they are: if the library has none (Unimplemented),
-// nothing is added.
-absl::Status OfferOtherWay(DType dtype, bool in_float32, const absl::Status& made, std::vector<std::string>& choices);
+// Adds the way that is not taken by default to what KernelRow::variants lists for values of `dtype`. `made` says what
+// became of a kernel for the values as they are: if the library has none (Unimplemented), nothing is added.
+absl::Status OfferOtherWay(DType dtype, const absl::Status& made, std::vector<std::string>& choices);
 
 }  // namespace snug::core::onednn

@@ -47,8 +47,8 @@ absl::StatusOr<std::vector<std::string>> OneDnnMatMulVariants(const MatMulNode& 
   if (!onednn::Supports(dtype)) return std::vector<std::string>();
   SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, onednn::MatMulImplementations(node, dtype, threads));
   names.emplace_back(kLoops);
-  SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(
-      dtype, !onednn::MultipliesBFloat16(), onednn::MakeMatMul(node, dtype, Layout::Plain(), threads).status(), names));
+  SNUG_RETURN_IF_ERROR(
+      onednn::OfferOtherWay(dtype, onednn::MakeMatMul(node, dtype, Layout::Plain(), threads).status(), names));
   return names;
 }
 

@@ -9,9 +9,9 @@
 namespace snug::core {
 
 struct BFloat16 {
-  uint16_t bits = 0;
+  uint16_t bits;
 
-  BFloat16() = default;
+  BFloat16() = default;  // leaves it unset, as a float is, so that local arrays need not be filled
   // NOLINTNEXTLINE(google-explicit-constructor): converts like the built-in types, so that one kernel template serves
   // all.
   SNUG_HOST_DEVICE BFloat16(float value) {

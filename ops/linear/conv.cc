@@ -3,10 +3,10 @@
 // pass makes: it is forward only and has an activation in the same sweep. conv_grad_input is also what conv_transpose
 // consists of, so it has gradients itself.
 //
-// The fast kernels on the CPU are our own for 3 x 3 and 5 x 5 taps, for depthwise ones, for large taps in steps of
-// few channels, and in part for 1 x 1 taps, gradients of weights and weights that are kept
-// (ops/kernels/conv/own_rows.h), and oneDNN's for all others. Data keeps its layout, of which channels-last is fastest;
-// for the library, weights and their gradient have the packed layout that it wants for each of the three products.
+// The fast kernels on the CPU are our own for 3 x 3 and 5 x 5 taps, for depthwise ones, for few channels, and in part
+// for 1 x 1 taps, gradients of weights and weights that are kept (ops/kernels/conv/own_rows.h), and oneDNN's for all
+// others. Data keeps its layout, of which channels-last is fastest; for the library, weights and their gradient have
+// the packed layout that it wants for each of the three products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>

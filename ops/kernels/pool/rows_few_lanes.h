@@ -30,10 +30,9 @@ struct RowOfWindows {
 
 // Computes y for as many of these windows as vectors have room for, from the first on, and returns their number.
 template <class Pooling, class T>
-SNUG_INLINE int64_t PoolWholeWindows(const Pooling& pooling, const TapList& list, const RowOfWindows& windows,
-                                     int32_t first_tap, typename Pooling::A factor, const T* x, int64_t x_end, T* y,
-                                     int64_t y_end) {
-  if (list.count() == 0) return 0;
+SNUG_INLINE int64_t PoolWindowByWindow(const Pooling& pooling, const TapList& list, const RowOfWindows& windows,
+                                       int32_t first_tap, typename Pooling::A factor, const T* x, int64_t x_end, T* y,
+                                       int64_t y_end) {
   const int64_t x_room = x_end - kFewLanes - list[list.count() - 1].at - windows.x_begin;
   const int64_t y_room = y_end - kFewLanes - windows.y_begin;
   if (x_room < 0 || y_room < 0) return 0;
@@ -46,6 +45,51 @@ SNUG_INLINE int64_t PoolWholeWindows(const Pooling& pooling, const TapList& list
                                             {windows.y_begin + i * windows.lanes, windows.lanes, kNoEnd});
   }
   return count;
+}
+
+// Does the same where lanes fill at most half of a vector: those of several windows are put side by side, tap by tap,
+// so that vectors are full.
+inline constexpr int kHalfOfFew = kFewLanes / 2;
+template <class Pooling, class T>
+SNUG_INLINE int64_t PoolWindowsTogether(const Pooling& pooling, const TapList& list, const RowOfWindows& windows,
+                                        int32_t first_tap, typename Pooling::A factor, const T* x, int64_t x_end, T* y,
+                                        int64_t y_end) {
+  constexpr int64_t kCopies = 4096;  // elements
+  const int64_t pitch = kCopies / list.count();
+  const int64_t together = (pitch - kMostLanesOfBlock) / windows.lanes;  // the last block may reach behind them
+  const int64_t x_room = x_end - kHalfOfFew - list[list.count() - 1].at - windows.x_begin;
+  if (x_room < 0 || together <= 0) return 0;
+  const int64_t count = std::min(windows.count, x_room / windows.x_step + 1);
+  alignas(kCacheLine) T copies[kCopies];
+  const TapList beside = list.SideBySide(pitch);
+  for (int64_t first = 0; first < count; first += together) {
+    const int64_t now = std::min(together, count - first);
+    for (int64_t t = 0; t < list.count(); ++t) {
+      const T* const from = x + (windows.x_begin + first * windows.x_step + list[t].at);
+      for (int64_t i = 0; i < now; ++i) {
+        std::copy_n(from + i * windows.x_step, kHalfOfFew, copies + (t * pitch + i * windows.lanes));
+      }
+    }
+    ForEachLaneBlock(now * windows.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane,
+                                                     int64_t lanes) SNUG_LAMBDA {
+      typename Pooling::template LaneState<N> state;
+      pooling.template BeginLanes<N>(state, first_tap);
+      TakeAllTaps<N>(pooling, beside, static_cast<const T*>(copies), lane, state);
+      pooling.template FinishLanes<N>(state, factor, y, {windows.y_begin + first * windows.lanes + lane, lanes, y_end});
+    });
+  }
+  return count;
+}
+
+template <class Pooling, class T>
+SNUG_INLINE int64_t PoolWholeWindows(const Pooling& pooling, const TapList& list, const RowOfWindows& windows,
+                                     int32_t first_tap, typename Pooling::A factor, const T* x, int64_t x_end, T* y,
+                                     int64_t y_end) {
+  if (list.count() == 0) return 0;
+  if (windows.lanes <= kHalfOfFew) {
+    return PoolWindowsTogether(pooling, list, windows, first_tap, factor, x, x_end, y, y_end);
+  }
+  return PoolWindowByWindow(pooling, list, windows, first_tap, factor, x, x_end, y, y_end);
 }
 
 // The windows of a row that need no care: they do not overlap, lie wholly inside of the row, have no gaps, and their

@@ -209,11 +209,11 @@ ConvNode GradWeightNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).s
 std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv describe) {
   std::vector<KernelRow> rows = {WinogradConvRow(part, describe), DepthwiseConvRow(part, describe)};
   if (part != ConvPart::kGradInput) rows.push_back(PhasesConvRow(part, describe));
+  rows.push_back(SpansConvRow(part, describe));
   if (part == ConvPart::kGradWeight) {
     rows.push_back(TallConvRow(describe));
     rows.push_back(PatchesConvRow(describe));
   }
-  rows.push_back(SpansConvRow(part, describe));
   rows.push_back(ProductConvRow(part, describe));
   if (part == ConvPart::kForward) rows.push_back(TapsConvRow(describe));
 #if SNUG_HAS_ONEDNN

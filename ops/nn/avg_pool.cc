@@ -136,6 +136,7 @@ void Samples(SampleBuilder& s) {
   s.Case("tiles").Input({2, 6, 9, 11}).With(options("kernel: 2"));
   s.Case("tiles_with_padding").Input({2, 6, 8, 11}).With(options("kernel: 2 pad: 1"));
   s.Case("tiles_in_pieces").Input({1, 5, 4, 171}).With(options("kernel: [2, 7]"));
+  s.Case("windows_in_pieces").Input({1, 3, 9, 100}).With(options("kernel: 7 stride: 3"));
   s.Case("overlapping").Input({2, 19, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1"));
   s.Case("without_padding").Input({2, 3, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1 include_padding: false"));
   s.Case("many_channels").Input({1, 70, 5, 4}).With(options("kernel: 2 stride: 1"));

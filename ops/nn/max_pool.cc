@@ -73,6 +73,7 @@ void GoodSamples(SampleBuilder& s) {
   s.Case("tiles").Input({2, 6, 9, 11}).Distinct().With(options("kernel: 2"));
   s.Case("tiles_with_padding").Input({2, 6, 8, 11}).Distinct().With(options("kernel: 2 pad: 1"));
   s.Case("tiles_in_pieces").Input({1, 5, 4, 171}).Distinct().With(options("kernel: [2, 7]"));
+  s.Case("windows_in_pieces").Input({1, 3, 9, 100}).Distinct().With(options("kernel: 7 stride: 3"));
   s.Case("tiles_of_a_block").Input({1, 16, 6, 7}).Distinct().With(options("kernel: [2, 3]"));
   s.Case("tiles_over_a_block").Input({1, 20, 9, 5}).Distinct().With(options("kernel: 2"));
   s.Case("tiles_of_a_volume").Input({1, 5, 5, 6, 7}).Distinct().With(options("kernel: [2, 2, 3]"));

@@ -40,6 +40,29 @@ layer {
 }
 output: "last"
 """
+# What is frozen is another layer's parameter behind a node that lets no gradient through: in bfloat16 it is rounded, and
+# beside it stands a parameter of the layer's own, which is not.
+FROZEN = """
+input { name: "image" shape { dim: [1, 28, 28] } }
+input { name: "label" dtype: INT32 max_value: 10 }
+layer { name: "own" input: "image" conv { filters: 6 kernel: 5 pad: 2 } }
+layer {
+  name: "weight" input: "image"
+  conv { filters: 6 kernel: 5 pad: 2 }
+  param { name: "weight" tie: "own.weight" frozen: true }
+}
+layer {
+  name: "bias" input: "image"
+  conv { filters: 6 kernel: 5 pad: 2 }
+  param { name: "bias" tie: "own.bias" frozen: true }
+}
+layer { name: "two" input: "own" input: "weight" add {} }
+layer { name: "all" input: "two" input: "bias" add {} }
+layer { name: "features" input: "all" flatten {} }
+layer { name: "fc" input: "features" dense { units: 10 } }
+layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
+objective: "loss"
+"""
 
 
 class KernelsTest(SnugTest):
@@ -53,6 +76,11 @@ class KernelsTest(SnugTest):
                                      f"--precision={precision}")
                 self.assertEqual(done.stderr, "")
         self.assertEqual(self.json("step", "models/lenet.pbtxt", "--batch=4", "--steps=1")["fallbacks"], 0)
+
+    def test_a_rounded_weight_beside_an_unrounded_bias(self):
+        step = ("step", self.write("frozen.pbtxt", FROZEN), "--batch=16", "--steps=4", "--precision=bfloat16")
+        for fast, plain in zip(self.json(*step)["losses"], self.json(*step, "--plain-kernels")["losses"]):
+            self.assertAlmostEqual(fast, plain, delta=0.02)
 
     def test_products_in_pieces_train_alike_and_are_told(self):
         step = ("step", "models/mlp_big.pbtxt", "--batch=128", "--steps=4", "--threads=2")

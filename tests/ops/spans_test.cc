@@ -40,8 +40,8 @@ ConvGeometry GeometryOf(const Options& o) {
   return g;
 }
 
-// One filter and less than a vector, several vectors and a rest; one band and several; steps that leave lines out;
-// padding that no pixel reaches; padding that is wider than the image; a single pixel.
+// One filter and less than a vector, several vectors and a rest; one band and several; steps that leave lines out,
+// within a band and between two; padding that no pixel reaches; padding that is wider than the image; single pixels.
 std::vector<Options> Cases() {
   return {
       {.batch = 3, .channels = 1, .filters = 6, .in = {28, 28}, .kernel = {5, 5}, .stride = {1, 1}, .pad = {2, 2}},
@@ -59,6 +59,10 @@ std::vector<Options> Cases() {
        .pad = {4, 4},
        .dilation = 3},
       {.batch = 1, .channels = 4, .filters = 40, .in = {60, 120}, .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}},
+      {.batch = 4, .channels = 5, .filters = 7, .in = {17, 16}, .kernel = {2, 3}, .stride = {3, 4}, .pad = {1, 2}},
+      {.batch = 1, .channels = 3, .filters = 5, .in = {64, 64}, .kernel = {2, 2}, .stride = {3, 3}, .pad = {0, 0}},
+      {.batch = 1, .channels = 3, .filters = 5, .in = {40, 30}, .kernel = {1, 3}, .stride = {4, 1}, .pad = {0, 1}},
+      {.batch = 4, .channels = 2, .filters = 1, .in = {3, 3}, .kernel = {3, 3}, .stride = {1, 1}, .pad = {0, 0}},
       {.batch = 4, .channels = 2, .filters = 17, .in = {5, 4}, .kernel = {5, 4}, .stride = {1, 1}, .pad = {0, 0}},
   };
 }
@@ -208,6 +212,9 @@ TEST(Spans, DeclineWhatTheyCannotHold) {
   EXPECT_TRUE(declines(
       {.batch = 1, .channels = 64, .filters = 128, .in = {9, 9}, .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}}))
       << "many weights";
+  EXPECT_TRUE(declines(
+      {.batch = 8, .channels = 3, .filters = 8, .in = {64, 64}, .kernel = {3, 3}, .stride = {1024, 1}, .pad = {0, 0}}))
+      << "steps over more lines than there is room for";
   EXPECT_TRUE(declines(
       {.batch = 1, .channels = 3, .filters = 8, .in = {9, 9}, .kernel = {1, 1}, .stride = {1, 1}, .pad = {0, 0}}))
       << "a single tap";

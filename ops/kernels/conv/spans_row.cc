@@ -1,5 +1,8 @@
 // The row of convolutions of few channels by spans (spans/spans.h).
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
@@ -7,15 +10,19 @@
 #include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/row_parts.h"
 #include "ops/kernels/conv/spans/spans.h"
-#include "ops/kit/isa.h"
 #include "ops/prepare_context.h"
 #if SNUG_HAS_ONEDNN
+#include "ops/kit/isa.h"
 #include "ops/kit/onednn.h"
 #endif
 
 namespace snug::core::ops {
 namespace spans_row {
 namespace {
+
+DType TypeOfWeights(ConvPart part, const NodeTypes& types) {
+  return part == ConvPart::kGradWeight ? types.output(0).dtype : types.input(1).dtype;
+}
 
 WhyNot WhyNotSpans(ConvPart part, const NodeTypes& types, const ConvNode& node) {
   if (WhyNot in_double = NotInDouble(types)) return in_double;
@@ -26,11 +33,11 @@ WhyNot WhyNotSpans(ConvPart part, const NodeTypes& types, const ConvNode& node) 
 
 #if SNUG_HAS_ONEDNN
 
-// As measured (docs/benchmarks/convolutions.md, "Few channels by spans"). The library computes channels and filters by
-// vectors, so few of them leave these nearly empty: above all where few channels are what it computes, as in the
+// As measured (docs/benchmarks/convolutions.md, "Few channels by spans"). The library fills vectors with channels or
+// with filters, so few of them leave these nearly empty: above all where few channels are what it computes, as in the
 // gradient of data.
 
-bool PaysOnTiles(ConvPart part, const ConvGeometry& g) {
+bool BeatTiles(ConvPart part, const ConvGeometry& g) {
   const int64_t channels = g.in_channels, filters = g.out_channels;
   switch (part) {
     case ConvPart::kForward:
@@ -42,11 +49,11 @@ bool PaysOnTiles(ConvPart part, const ConvGeometry& g) {
   }
   // A tile takes pixels of a line, and channels of both images.
   if (IsStrided(g)) return channels <= 4 && filters <= 32 && g.taps() <= 25;
-  return channels * filters <= 256 && (channels <= 3 || (channels <= 6 && channels * g.out[1] <= 100));
+  return channels * filters <= 256 && (channels <= 2 || (channels <= 6 && channels * g.out[1] <= 100));
 }
 
 // Images of bfloat16 are cast for the library, so it is slower there.
-bool PaysOnVectors(ConvPart part, const ConvGeometry& g, bool cast) {
+bool BeatVectors(ConvPart part, const ConvGeometry& g, bool cast) {
   const int64_t channels = g.in_channels, filters = g.out_channels;
   const Isa isa = CurrentIsa();
   switch (part) {
@@ -63,33 +70,56 @@ bool PaysOnVectors(ConvPart part, const ConvGeometry& g, bool cast) {
   return channels <= (isa == Isa::kAvx2 ? 3 : 12);
 }
 
-bool Pays(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
-  constexpr int64_t kLeastPixels = 2048;  // the weights are packed in each step
-  constexpr int64_t kLeastImages = 8;     // gradients of weights are made by images
-  if (g.batch * g.out[0] * g.out[1] < kLeastPixels) return false;
-  if (part == ConvPart::kGradWeight && g.batch < kLeastImages) return false;
-  const bool narrow = types.input(0).dtype == DType::kBFloat16;
-  if (narrow && onednn::HasAmx()) return PaysOnTiles(part, g);
-  return !(narrow && onednn::MultipliesBFloat16()) && PaysOnVectors(part, g, narrow);
+bool BeatLibrary(ConvPart part, DType dtype, const ConvGeometry& g) {
+  const bool narrow = dtype == DType::kBFloat16;
+  if (narrow && onednn::HasAmx()) return BeatTiles(part, g);
+  return !(narrow && onednn::MultipliesBFloat16()) && BeatVectors(part, g, narrow);
 }
 
 #else
 
-bool Pays(ConvPart /*part*/, const NodeTypes& /*types*/, const ConvGeometry& /*g*/) { return true; }
+// For more channels patches and products are as good.
+bool BeatLibrary(ConvPart /*part*/, DType /*dtype*/, const ConvGeometry& g) {
+  constexpr int64_t kFew = 16;
+  return std::min(g.in_channels, g.out_channels) <= kFew;
+}
 
 #endif
 
+WhyNot WhyLeft(const PrepareContext& c, ConvPart part, const ConvGeometry& g) {
+  constexpr int64_t kLeastPixels = 2048;
+  if (g.batch * g.out[0] * g.out[1] < kLeastPixels) return ByDesign("it packs weights, which pays from 2048 pixels on");
+  if (part == ConvPart::kGradWeight && c.threads() > PartsOfSpansGradWeight(g)) {
+    return ByDesign("it is for no more threads than images, or parts of them");
+  }
+  if (!BeatLibrary(part, c.types().input(0).dtype, g)) return ByDesign("others do as well");
+  return std::nullopt;
+}
+
+// Says whether weights, a bias and the gradient of weights are all of the images' type, or all float32.
+bool TakesTypes(ConvPart part, const NodeTypes& types) {
+  const DType images = types.input(0).dtype, weights = TypeOfWeights(part, types);
+  const auto are_images = [=](const ValueType& type) { return type.dtype == images; };
+  if (weights != images && weights != DType::kFloat32) return false;
+  if (part == ConvPart::kGradWeight) return are_images(types.input(1));
+  return are_images(types.output(0)) && (!types.has_input(2) || types.input(2).dtype == weights);
+}
+
 absl::Status PrepareSpans(PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (LeftToAnother(c, "spans")) return absl::OkStatus();
-  if (c.choice().empty() && !Pays(part, c.types(), node.geometry)) {
-    c.Decline(ByDesign("the library does as well"));
-    return absl::OkStatus();
+  if (c.choice().empty()) {
+    if (WhyNot reason = WhyLeft(c, part, node.geometry)) {
+      c.Decline(*std::move(reason));
+      return absl::OkStatus();
+    }
   }
   if (c.types().input(0).dtype == DType::kBFloat16 && !c.unrounded()) {
     c.WantUnrounded();
-    return absl::OkStatus();
+  } else if (!TakesTypes(part, c.types())) {
+    c.WantFloat32();
+  } else {
+    c.SetWorkspaceBytes(SpansWorkspaceBytes(part, node.geometry));
   }
-  c.SetWorkspaceBytes(SpansWorkspaceBytes(part, node.geometry));
   return absl::OkStatus();
 }
 
@@ -109,10 +139,9 @@ void Run(ConvPart part, const KernelContext& k, const ConvNode& node) {
 }
 
 absl::Status RunSpans(ConvPart part, const KernelContext& k, const ConvNode& node) {
-  const DType weights = part == ConvPart::kGradWeight ? k.output_type(0).dtype : k.input_type(1).dtype;
   WithFloatOf(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (weights == DType::kFloat32) {
+    if (TypeOfWeights(part, k.types()) == DType::kFloat32) {
       Run<T, float>(part, k, node);
     } else {
       Run<T, T>(part, k, node);

@@ -1,6 +1,6 @@
-// Pools a row in channels-last storage with few channels. Windows that lie wholly inside of the input are done one
-// after the other without a look at each one's bounds. Each takes one vector of lanes; the lanes behind the channels
-// belong to the next window.
+// Pools a row in channels-last storage with few channels. Windows that lie wholly inside of the input are done without
+// a look at each one's bounds: one after the other, each with a vector of lanes, of which those behind the channels
+// belong to the next window; or, where most of these lanes would be the next window's, several together.
 #pragma once
 
 #include <algorithm>
@@ -47,16 +47,17 @@ SNUG_INLINE int64_t PoolWindowByWindow(const Pooling& pooling, const TapList& li
   return count;
 }
 
+inline constexpr int kHalfOfFew = kFewLanes / 2;
+
 // Does the same where lanes fill at most half of a vector: those of several windows are put side by side, tap by tap,
 // so that vectors are full.
-inline constexpr int kHalfOfFew = kFewLanes / 2;
 template <class Pooling, class T>
 SNUG_INLINE int64_t PoolWindowsTogether(const Pooling& pooling, const TapList& list, const RowOfWindows& windows,
                                         int32_t first_tap, typename Pooling::A factor, const T* x, int64_t x_end, T* y,
                                         int64_t y_end) {
   constexpr int64_t kCopies = 4096;  // elements
   const int64_t pitch = kCopies / list.count();
-  const int64_t together = (pitch - kMostLanesOfBlock) / windows.lanes;  // the last block may reach behind them
+  const int64_t together = (pitch - kFewLanes) / windows.lanes;  // the last block may reach behind them
   const int64_t x_room = x_end - kHalfOfFew - list[list.count() - 1].at - windows.x_begin;
   if (x_room < 0 || together <= 0) return 0;
   const int64_t count = std::min(windows.count, x_room / windows.x_step + 1);

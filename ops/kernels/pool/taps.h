@@ -11,13 +11,13 @@
 
 namespace snug::core {
 
-inline constexpr int kFewLanes = 16, kMostLanesOfBlock = 64;
+inline constexpr int kFewLanes = 16;
 
 // Calls fn(constant N, first lane, how many of the N lanes exist), first for 64 lanes at a time, so that work on one
 // vector need not wait for work on another, then for 16.
 template <class Fn>
 SNUG_INLINE void ForEachLaneBlock(int64_t lanes, Fn fn) {
-  constexpr std::integral_constant<int, kMostLanesOfBlock> kMany;
+  constexpr std::integral_constant<int, 64> kMany;
   constexpr std::integral_constant<int, kFewLanes> kFew;
   int64_t lane = 0;
   for (; lane + kMany <= lanes; lane += kMany) fn(kMany, lane, int64_t{kMany});

@@ -12,23 +12,23 @@ namespace snug::core::ops {
 namespace spans {
 namespace {
 
-// Lines of results that a task makes at a time.
+// Lines of results that a task makes: those of the image that they take stay in a first-level cache, as far as may be.
 int64_t LinesOfTask(const ConvGeometry& g, const Sizes& s) {
-  const int64_t of_room = (kFewLines / s.line - s.lines_of_taps) / g.stride[0] + 1;
-  return std::clamp<int64_t>(of_room, 1, Parts(g.out[0], LeastBands(g)));
+  constexpr int64_t kNearFloats = 12 << 10;
+  const int64_t of_cache = (kNearFloats / s.line - s.lines_of_taps) / g.stride[0] + 1;
+  return std::clamp<int64_t>(of_cache, 1, LinesOfBand(g, s, g.out[0]));
 }
 
 // Packs weights into panels [vectors of filters][lines of taps][span][lanes]; filters that there are not become 0.
 template <class W>
-void PackFilters(const ConvGeometry& g, const Sizes& s, const W* w, float* panels) {
+void PackFilters(const ConvGeometry& g, const W* w, float* panels) {
   const int64_t lanes = LanesFor(g.out_channels), size = VectorsFor(g.out_channels) * lanes;
+  const int64_t taps = g.kernel[0] * g.kernel[1], panel_size = taps * g.in_channels * lanes;
   for (int64_t filter = 0; filter < size; ++filter) {
-    float* const panel = panels + filter / lanes * g.kernel[0] * s.span * lanes + filter % lanes;
-    for (int64_t line = 0; line < g.kernel[0]; ++line) {
-      for (int64_t i = 0; i < s.span; ++i) {
-        const int64_t tap = i / g.in_channels, channel = i % g.in_channels;
-        const int64_t at = ((filter * g.in_channels + channel) * g.kernel[0] + line) * g.kernel[1] + tap;
-        panel[(line * s.span + i) * lanes] = filter < g.out_channels ? static_cast<float>(w[at]) : 0.0F;
+    float* panel = panels + filter / lanes * panel_size + filter % lanes;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t c = 0; c < g.in_channels; ++c, panel += lanes) {
+        *panel = filter < g.out_channels ? static_cast<float>(w[(filter * g.in_channels + c) * taps + tap]) : 0.0F;
       }
     }
   }
@@ -87,7 +87,7 @@ void SpansConv(int threads, const ConvGeometry& g, const T* x, const W* w, const
   for (int64_t i = 0; i < filters; ++i) {
     biases[i] = bias != nullptr && i < g.out_channels ? static_cast<float>(bias[i]) : 0.0F;
   }
-  spans::PackFilters(g, s, w, panels);
+  spans::PackFilters(g, w, panels);
 
   const int64_t of_task = spans::LinesOfTask(g, s), bands = Parts(g.out[0], of_task);
   const int64_t line = g.out[1] * g.out_channels;  // of y

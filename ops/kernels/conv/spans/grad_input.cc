@@ -7,6 +7,7 @@
 #include "engine/base/parallel.h"
 #include "ops/kernels/conv/spans/lines.h"
 #include "ops/kernels/conv/spans/spans.h"
+#include "ops/kit/float_vectors.h"
 
 namespace snug::core::ops {
 namespace spans {
@@ -16,21 +17,24 @@ namespace {
 template <class W>
 void PackSpans(const ConvGeometry& g, const Sizes& s, const W* w, float* panels) {
   const int64_t lanes = LanesFor(s.span), size = VectorsFor(s.span) * lanes;
-  for (int64_t line = 0; line < g.kernel[0]; ++line) {
-    for (int64_t i = 0; i < size; ++i) {
-      float* const panel = panels + (line * size + i / lanes * lanes) * g.out_channels + i % lanes;
-      const int64_t tap = i / g.in_channels, channel = i % g.in_channels;
-      for (int64_t filter = 0; filter < g.out_channels; ++filter) {
-        const int64_t at = ((filter * g.in_channels + channel) * g.kernel[0] + line) * g.kernel[1] + tap;
-        panel[filter * lanes] = i < s.span ? static_cast<float>(w[at]) : 0.0F;
+  const int64_t taps = g.kernel[0] * g.kernel[1];
+  for (int64_t line = 0; line < g.kernel[0]; ++line, panels += size * g.out_channels) {
+    std::fill_n(panels, size * g.out_channels, 0.0F);
+    int64_t place = 0;  // in a span
+    for (int64_t tap = line * g.kernel[1]; tap < (line + 1) * g.kernel[1]; ++tap) {
+      for (int64_t c = 0; c < g.in_channels; ++c, ++place) {
+        float* const panel = panels + place / lanes * lanes * g.out_channels + place % lanes;
+        for (int64_t filter = 0; filter < g.out_channels; ++filter) {
+          panel[filter * lanes] = static_cast<float>(w[(filter * g.in_channels + c) * taps + tap]);
+        }
       }
     }
   }
 }
 
-// Adds to the spans of kRows pixels below each other, which do not overlap in one line of taps: of each the products of
-// the gradients of its results and a panel. `columns`: how many numbers of a span there are from this vector on. What
-// is behind them stays, because not all gradients times 0 are 0.
+// Adds the products of a pixel's gradients and a panel to one vector of the pixel's span, for kRows pixels below each
+// other, whose spans do not overlap in one line of taps. The span has `columns` more numbers from this vector on. What
+// is behind them stays, because not every gradient times 0 is 0.
 template <Isa kIsa, int kRows>
 SNUG_INLINE void AddToSpans(const ConvGeometry& g, const Sizes& s, const Results& gradients, const float* panel,
                             int64_t columns, float* to) {
@@ -79,9 +83,9 @@ struct Steps {
   Steps(const ConvGeometry& g, const Sizes& s)
       : rows(Parts(g.out[0], Parts(g.out[0], MostRows(g, s)))),
         done(rows * g.stride[0]),
-        lines(std::max(done, done - g.stride[0] + s.lines_of_taps)) {}
+        lines(done - g.stride[0] + s.reach) {}
   static int64_t MostRows(const ConvGeometry& g, const Sizes& s) {
-    const int64_t of_room = (kLinesRoom / s.line - s.lines_of_taps) / g.stride[0] + 1;
+    const int64_t of_room = (kLinesRoom / s.line - s.reach) / g.stride[0] + 1;
     return std::max<int64_t>(1, std::min({int64_t{kMostSums}, of_room, kLinesRoom / s.result_line}));
   }
 
@@ -97,9 +101,9 @@ class Band {
   Band(const ConvGeometry& g, const Sizes& s, int64_t begin, int64_t end, T* dx)
       : g_(g), s_(s), begin_(begin), end_(end), dx_(dx) {}
 
-  // The lines of gradients that are needed.
+  // The lines of gradients that are needed, or whose steps leave out lines of the band.
   SNUG_INLINE int64_t first() const {
-    return std::max<int64_t>(0, Parts(begin_ + g_.pad_begin[0] - s_.lines_of_taps + 1, g_.stride[0]));
+    return std::max<int64_t>(0, Parts(begin_ + g_.pad_begin[0] - s_.reach + 1, g_.stride[0]));
   }
   SNUG_INLINE int64_t last() const { return std::min(g_.out[0], (end_ - 1 + g_.pad_begin[0]) / g_.stride[0] + 1); }
 
@@ -163,7 +167,7 @@ void SpansGradInput(int threads, const ConvGeometry& g, const T* dy, const W* w,
   const spans::Sizes s(g);
   float* const panels = workspace;
   spans::PackSpans(g, s, w, panels);
-  const int64_t of_band = Parts(g.in[0], spans::LeastBands(g)), bands = Parts(g.in[0], of_band);
+  const int64_t of_band = spans::LinesOfBand(g, s, g.in[0]), bands = Parts(g.in[0], of_band);
   const int64_t tasks = g.batch * bands;
   ParallelFor(threads, tasks, spans::TasksInChunk(g, tasks), [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {

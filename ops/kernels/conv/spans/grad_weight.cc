@@ -97,7 +97,7 @@ SNUG_INLINE void AddToSums(const ConvGeometry& g, const Sizes& s, const Lines& l
 template <class W>
 void PutGradient(const ConvGeometry& g, const Sizes& s, int64_t sums_row, float* sums, W* dw) {
   const int64_t size = SumsOfPart(g, s);
-  for (int64_t part = 1; part < PartsOfImages(g); ++part) {
+  for (int64_t part = 1; part < PartsOfSpansGradWeight(g); ++part) {
     SNUG_INDEPENDENT
     for (int64_t i = 0; i < size; ++i) sums[i] += sums[part * size + i];
   }
@@ -119,7 +119,7 @@ void PutGradient(const ConvGeometry& g, const Sizes& s, int64_t sums_row, float*
 template <class T, class W>
 void SpansGradWeight(int threads, const ConvGeometry& g, const T* x, const T* dy, W* dw, float* workspace) {
   const spans::Sizes s(g);
-  const int64_t parts = spans::PartsOfImages(g), at_once = spans::GradientLinesAtOnce(g, s);
+  const int64_t parts = PartsOfSpansGradWeight(g), at_once = spans::GradientLinesAtOnce(g, s);
   const int64_t sums_row = spans::VectorsFor(g.out_channels) * spans::LanesFor(g.out_channels);
   ParallelFor(threads, parts, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
@@ -133,11 +133,11 @@ void SpansGradWeight(int threads, const ConvGeometry& g, const T* x, const T* dy
             const int64_t count = std::min(at_once, g.out[0] - first);
             spans::CopyLines(g, s, x + image * g.in[0] * g.in[1] * g.in_channels, first * g.stride[0],
                              (count - 1) * g.stride[0] + s.lines_of_taps, static_cast<float*>(images));
-            // The last vector of the last gradients may reach behind all of them.
-            const bool last = image + 1 == g.batch && first + count == g.out[0];
+            // Vectors reach behind a line's last gradients, where there may be none any more.
+            const int64_t behind = ((g.batch - image) * g.out[0] - first - count) * g.out[1] * g.out_channels;
             const spans::Results results =
                 spans::ResultsIn(g, s, dy + (image * g.out[0] + first) * g.out[1] * g.out_channels, count,
-                                 /*copy=*/last && sums_row != g.out_channels, static_cast<float*>(gradients));
+                                 /*copy=*/behind < sums_row - g.out_channels, static_cast<float*>(gradients));
             spans::WithVectorFor(isa, g.out_channels, [&](auto lanes_of) SNUG_LAMBDA {
               spans::AddToSums<lanes_of()>(g, s, {static_cast<float*>(images), results, count}, sums_row, sums);
             });

@@ -9,7 +9,6 @@
 #include "ops/kernels/conv/geometry.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
-#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core::ops::spans {
@@ -30,14 +29,14 @@ struct Sizes {
         line(Room((g.out[1] - 1) * step + span)),
         result_line(Room(g.out[1] * g.out_channels)),
         lines_of_taps((g.kernel[0] - 1) * g.dilation[0] + 1),
-        lines((g.out[0] - 1) * g.stride[0] + lines_of_taps) {}
+        reach(std::max(lines_of_taps, g.stride[0])) {}
   // The last vector of a line may read and write behind it.
   static int64_t Room(int64_t floats) { return Parts(floats, kMostLanes) * kMostLanes + kMostLanes; }
 
   int64_t span, step;
   int64_t line, result_line;  // of an image with its padding, and of a result
   int64_t lines_of_taps;      // from the first to the last line that a pixel takes
-  int64_t lines;              // of an image, that all pixels take
+  int64_t reach;              // the same, with those that longer steps leave out
 };
 
 // How many lanes vectors have for so many columns.
@@ -54,10 +53,12 @@ inline int64_t LanesFor(int64_t columns) {
 }
 inline int64_t VectorsFor(int64_t columns) { return Parts(columns, LanesFor(columns)); }
 
-// Images are cut into so many bands, where they are few, that several threads have something to do.
-inline int64_t LeastBands(const ConvGeometry& g) {
+// Images are cut into bands of so many of their `lines`, where images are few, that several threads have something to
+// do. What bands take of each other is little beside what they are.
+inline int64_t LinesOfBand(const ConvGeometry& g, const Sizes& s, int64_t lines) {
   constexpr int64_t kLeastTasks = 16;
-  return Parts(kLeastTasks, std::max<int64_t>(g.batch, 1));
+  const int64_t bands = Parts(kLeastTasks, std::max<int64_t>(g.batch, 1));
+  return std::min(lines, std::max(Parts(lines, bands), 2 * s.reach));
 }
 
 // How many of these tasks, which are alike, a thread takes at a time: what is shorter is not worth being handed out.
@@ -74,12 +75,6 @@ SNUG_INLINE void WithVectorFor(IsaConstant<kIsa> /*isa*/, int64_t columns, const
     if (columns <= GemmTile<Isa::kAvx2, float>::kLanes) return fn(IsaConstant<Isa::kAvx2>());
   }
   fn(IsaConstant<kIsa>());
-}
-
-// The gradient of weights has so many sums of all, each of a part of the images.
-inline int64_t PartsOfImages(const ConvGeometry& g) {
-  constexpr int64_t kMostParts = 16;
-  return std::min(g.batch, kMostParts);
 }
 
 // Calls fn(first, count) for rows [0, n) in nearly equal parts, of kMostSums at most.
@@ -99,7 +94,7 @@ SNUG_INLINE void WithCount(int64_t count, const Fn& fn) {
   if constexpr (kMost > 1) WithCount<kMost - 1>(count, fn);
 }
 
-// Copies lines [first, first + count) of an image with its padding. What is behind a line is 0.
+// Copies lines [first, first + count) of an image with its padding, as far as they have room.
 template <class T>
 SNUG_INLINE void CopyLines(const ConvGeometry& g, const Sizes& s, const T* image, int64_t first, int64_t count,
                            float* to) {

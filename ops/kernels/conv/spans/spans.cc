@@ -11,13 +11,19 @@ WhyNot WhyNotSpansSizes(const ConvGeometry& g) {
   constexpr int64_t kMostWeights = 1 << 15;  // so that all panels stay in a second-level cache
   using spans::kLinesRoom;
   if (g.spatial != 2 || g.groups != 1) return ByDesign("it is for two dimensions without groups");
-  if (g.dilation[1] != 1) return ByDesign("it wants taps side by side");
+  if (g.dilation[1] != 1 && g.kernel[1] != 1) return ByDesign("it wants taps side by side");
   if (g.taps() == 1) return ByDesign("it is for several taps");
   if (g.weight_shape().num_elements() > kMostWeights) return ByDesign("it is for few weights");
   const spans::Sizes s(g);
-  const bool fits = s.lines_of_taps * s.line <= kLinesRoom && s.result_line <= kLinesRoom;
-  if (!fits) return ByDesign("its lines have to fit into a cache");
+  if (s.reach > kLinesRoom / s.line || s.result_line > kLinesRoom) {
+    return ByDesign("its lines have to fit into a cache");
+  }
   return std::nullopt;
+}
+
+int64_t PartsOfSpansGradWeight(const ConvGeometry& g) {
+  constexpr int64_t kMostParts = 16;
+  return std::min(g.batch, kMostParts);
 }
 
 int64_t SpansWorkspaceBytes(ConvPart part, const ConvGeometry& g) {
@@ -32,7 +38,7 @@ int64_t SpansWorkspaceBytes(ConvPart part, const ConvGeometry& g) {
     case ConvPart::kGradWeight:
       break;
   }
-  return bytes(spans::PartsOfImages(g) * g.kernel[0] * s.span * whole_vectors(g.out_channels));
+  return bytes(PartsOfSpansGradWeight(g) * g.kernel[0] * s.span * whole_vectors(g.out_channels));
 }
 
 }  // namespace snug::core::ops

@@ -1,7 +1,7 @@
 // Convolutions of few channels over two dimensions, as a network of small pictures has them. In channels-last storage
 // what a line of taps takes of a line of an image lies side by side: a span. The next pixel's span begins a step
 // further, and may overlap. So a convolution is, for each line of taps, a product of spans, where they lie, and these
-// taps' weights; nothing is gathered, and no vector holds more channels than there are.
+// taps' weights; nothing is gathered, and vectors are full where channels are few.
 //
 // An image is copied as float, with its padding, into lines of its own (lines.h), which stay in a near cache. So
 // bfloat16 images cost no casts. Sums are float, and do not depend on the number of threads.
@@ -17,6 +17,8 @@
 namespace snug::core::ops {
 
 WhyNot WhyNotSpansSizes(const ConvGeometry& g);
+// Gradients of weights are made in so many parts, a thread each.
+int64_t PartsOfSpansGradWeight(const ConvGeometry& g);
 
 // Data is channels-last, weights are plain. T and W are float or BFloat16 each.
 

@@ -3,7 +3,7 @@
 //
 //   winograd   3 x 3 and 5 x 5 taps (winograd/winograd.h)
 //   phases     large taps in steps, of few channels (phases.h)
-//   spans      few channels (spans/spans.h)
+//   spans      few channels, or few filters (spans/spans.h)
 //   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise/depthwise.h)
 //   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
 //   patches    the gradient of weights of more taps, in the same way: a row of a factor is what all taps take for one

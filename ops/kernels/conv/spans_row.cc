@@ -1,4 +1,4 @@
-// The row of convolutions of few channels by spans (spans/spans.h).
+// The row of convolutions of few channels or filters by spans (spans/spans.h).
 #include <algorithm>
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
-// Convolutions of few channels over two dimensions, as a network of small pictures has them. In channels-last storage
-// what a line of taps takes of a line of an image lies side by side: a span. The next pixel's span begins a step
-// further, and may overlap. So a convolution is, for each line of taps, a product of spans, where they lie, and these
-// taps' weights; nothing is gathered, and vectors are full where channels are few.
+// Convolutions of few channels or filters over two dimensions, as networks of small pictures have them, and decoders.
+// In channels-last storage what a line of taps takes of a line of an image lies side by side: a span. The next pixel's
+// span begins a step further, and may overlap. So a convolution is, for each line of taps, a product of spans, where
+// they lie, and these taps' weights; nothing is gathered, and vectors are full where channels are few.
 //
 // An image is copied as float, with its padding, into lines of its own (lines.h), which stay in a near cache. So
 // bfloat16 images cost no casts. Sums are float, and do not depend on the number of threads.

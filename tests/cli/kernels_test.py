@@ -1,5 +1,7 @@
 """Which kernel serves a node, and what is said where a library was expected to serve and does not."""
 
+import json
+
 from snug import SnugTest
 
 # More products than oneDNN counts, and our fast kernel multiplies one pair of matrices; nothing is allocated for it,
@@ -81,6 +83,17 @@ class KernelsTest(SnugTest):
         step = ("step", self.write("frozen.pbtxt", FROZEN), "--batch=16", "--steps=4", "--precision=bfloat16")
         for fast, plain in zip(self.json(*step)["losses"], self.json(*step, "--plain-kernels")["losses"]):
             self.assertAlmostEqual(fast, plain, delta=0.02)
+
+    def test_few_channels_do_not_leave_the_library_s_vectors_empty(self):
+        step = ("step", "models/lenet.pbtxt", "--steps=1", "--threads=2", "--profile", "--json")
+
+        def kernels(batch):
+            done = self.run_snug(*step, f"--batch={batch}", environment={"SNUG_ISA": "avx2"})
+            nodes = {node["node"]: node["kernel"] for node in json.loads(done.stdout)["profile"]["nodes"]}
+            return [nodes[name] for name in ("conv1+relu1", "conv1/conv_grad_weight", "conv2/conv_grad_input")]
+
+        self.assertEqual(kernels(64), ["spans"] * 3)
+        self.assertNotEqual(kernels(1)[2], "spans")  # packing the weights would take too long
 
     def test_products_in_pieces_train_alike_and_are_told(self):
         step = ("step", "models/mlp_big.pbtxt", "--batch=128", "--steps=4", "--threads=2")

@@ -83,7 +83,10 @@ class BatchRangeTest(SnugTest):
                     self.assertEqual(list(self.overlaps(end["buffers"])), [])
                     self.assertEqual(max(b["offset"] + b["bytes"] for b in end["buffers"]), end["step"])
             self.assertEqual(batch, 25)
-        self.assertEqual(len(family["ranges"]), 1)
+        for part in family["ranges"][1:]:
+            self.assertIn("in place of", part["begins_by"])  # other kernels, not more bytes
+        plain = self.json(*self.FLAGS, "--plain-kernels", "--batch-range=2:24", f"--batch-excess={excess}")
+        self.assertEqual(len(plain["ranges"]), 1)
 
     def test_what_is_said_of_a_batch_alone_is_what_plan_says_of_it(self):
         family = self.json(*self.FLAGS, "--batch-range=3:6", "--batch-every")

@@ -26,7 +26,7 @@ DType TypeOfWeights(ConvPart part, const NodeTypes& types) {
 
 WhyNot WhyNotSpans(ConvPart part, const NodeTypes& types, const ConvNode& node) {
   if (WhyNot in_double = NotInDouble(types)) return in_double;
-  if (node.adds || node.measures || node.sums) return ByDesign("it does nothing besides");
+  if (node.adds || node.measures || node.sums) return ByDesign("it adds and measures nothing");
   if (WhyNot reason = WhyNotChannelsLast(part, types)) return reason;
   return WhyNotSpansSizes(node.geometry);
 }
@@ -87,8 +87,8 @@ bool BeatLibrary(ConvPart /*part*/, DType /*dtype*/, const ConvGeometry& g) {
 #endif
 
 WhyNot WhyLeft(const PrepareContext& c, ConvPart part, const ConvGeometry& g) {
-  constexpr int64_t kLeastPixels = 2048;
-  if (g.batch * g.out[0] * g.out[1] < kLeastPixels) return ByDesign("it packs weights, which pays from 2048 pixels on");
+  constexpr int64_t kLeastPixels = 512;
+  if (g.batch * g.out[0] * g.out[1] < kLeastPixels) return ByDesign("it packs weights, which pays from 512 pixels on");
   if (part == ConvPart::kGradWeight && c.threads() > PartsOfSpansGradWeight(g)) {
     return ByDesign("it is for no more threads than images, or parts of them");
   }

@@ -15,9 +15,8 @@ namespace snug::core::ops::spans {
 
 inline constexpr int64_t kMostLanes = 16;
 // Room for the lines that a task has at a time, of an image and of a result, in floats each: they stay in a
-// second-level cache, and are small enough for a thread's stack. Where it may choose, a task has no more than the
-// second number.
-inline constexpr int64_t kLinesRoom = 24 << 10, kFewLines = 12 << 10;
+// second-level cache, and are small enough for a thread's stack.
+inline constexpr int64_t kLinesRoom = 24 << 10;
 // Sums that are in registers at once: beside them a vector of the other factor has to fit.
 inline constexpr int kMostSums = 14;
 

@@ -86,13 +86,12 @@ bool BeatLibrary(ConvPart /*part*/, DType /*dtype*/, const ConvGeometry& g) {
 
 #endif
 
-WhyNot WhyLeft(const PrepareContext& c, ConvPart part, const ConvGeometry& g) {
-  constexpr int64_t kLeastPixels = 512;
+// The number of threads is not asked, because bits would depend on it.
+WhyNot WhyLeft(ConvPart part, DType dtype, const ConvGeometry& g) {
+  constexpr int64_t kLeastPixels = 512, kLeastImages = 8;
   if (g.batch * g.out[0] * g.out[1] < kLeastPixels) return ByDesign("it packs weights, which pays from 512 pixels on");
-  if (part == ConvPart::kGradWeight && c.threads() > PartsOfSpansGradWeight(g)) {
-    return ByDesign("it is for no more threads than images, or parts of them");
-  }
-  if (!BeatLibrary(part, c.types().input(0).dtype, g)) return ByDesign("others do as well");
+  if (part == ConvPart::kGradWeight && g.batch < kLeastImages) return ByDesign("it takes 8 images or more");
+  if (!BeatLibrary(part, dtype, g)) return ByDesign("others do as well");
   return std::nullopt;
 }
 
@@ -108,7 +107,7 @@ bool TakesTypes(ConvPart part, const NodeTypes& types) {
 absl::Status PrepareSpans(PrepareContext& c, ConvPart part, const ConvNode& node) {
   if (LeftToAnother(c, "spans")) return absl::OkStatus();
   if (c.choice().empty()) {
-    if (WhyNot reason = WhyLeft(c, part, node.geometry)) {
+    if (WhyNot reason = WhyLeft(part, c.types().input(0).dtype, node.geometry)) {
       c.Decline(*std::move(reason));
       return absl::OkStatus();
     }

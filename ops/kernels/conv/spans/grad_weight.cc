@@ -97,7 +97,7 @@ SNUG_INLINE void AddToSums(const ConvGeometry& g, const Sizes& s, const Lines& l
 template <class W>
 void PutGradient(const ConvGeometry& g, const Sizes& s, int64_t sums_row, float* sums, W* dw) {
   const int64_t size = SumsOfPart(g, s);
-  for (int64_t part = 1; part < PartsOfSpansGradWeight(g); ++part) {
+  for (int64_t part = 1; part < PartsOfImages(g); ++part) {
     SNUG_INDEPENDENT
     for (int64_t i = 0; i < size; ++i) sums[i] += sums[part * size + i];
   }
@@ -119,7 +119,7 @@ void PutGradient(const ConvGeometry& g, const Sizes& s, int64_t sums_row, float*
 template <class T, class W>
 void SpansGradWeight(int threads, const ConvGeometry& g, const T* x, const T* dy, W* dw, float* workspace) {
   const spans::Sizes s(g);
-  const int64_t parts = PartsOfSpansGradWeight(g), at_once = spans::GradientLinesAtOnce(g, s);
+  const int64_t parts = spans::PartsOfImages(g), at_once = spans::GradientLinesAtOnce(g, s);
   const int64_t sums_row = spans::VectorsFor(g.out_channels) * spans::LanesFor(g.out_channels);
   ParallelFor(threads, parts, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {

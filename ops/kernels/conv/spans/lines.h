@@ -60,6 +60,12 @@ inline int64_t LinesOfBand(const ConvGeometry& g, const Sizes& s, int64_t lines)
   return std::min(lines, std::max(Parts(lines, bands), 2 * s.reach));
 }
 
+// Gradients of weights are made in so many parts of the images, a thread each.
+inline int64_t PartsOfImages(const ConvGeometry& g) {
+  constexpr int64_t kMostParts = 16;
+  return std::min(g.batch, kMostParts);
+}
+
 // How many of these tasks, which are alike, a thread takes at a time: what is shorter is not worth being handed out.
 inline int64_t TasksInChunk(const ConvGeometry& g, int64_t tasks) {
   constexpr double kLeast = 1 << 17;  // multiply-adds

@@ -21,11 +21,6 @@ WhyNot WhyNotSpansSizes(const ConvGeometry& g) {
   return std::nullopt;
 }
 
-int64_t PartsOfSpansGradWeight(const ConvGeometry& g) {
-  constexpr int64_t kMostParts = 16;
-  return std::min(g.batch, kMostParts);
-}
-
 int64_t SpansWorkspaceBytes(ConvPart part, const ConvGeometry& g) {
   const spans::Sizes s(g);
   const auto whole_vectors = [](int64_t columns) { return spans::VectorsFor(columns) * spans::LanesFor(columns); };
@@ -38,7 +33,7 @@ int64_t SpansWorkspaceBytes(ConvPart part, const ConvGeometry& g) {
     case ConvPart::kGradWeight:
       break;
   }
-  return bytes(PartsOfSpansGradWeight(g) * g.kernel[0] * s.span * whole_vectors(g.out_channels));
+  return bytes(spans::PartsOfImages(g) * g.kernel[0] * s.span * whole_vectors(g.out_channels));
 }
 
 }  // namespace snug::core::ops

@@ -17,8 +17,6 @@
 namespace snug::core::ops {
 
 WhyNot WhyNotSpansSizes(const ConvGeometry& g);
-// Gradients of weights are made in so many parts, a thread each.
-int64_t PartsOfSpansGradWeight(const ConvGeometry& g);
 
 // Data is channels-last, weights are plain. T and W are float or BFloat16 each.
 

@@ -90,10 +90,13 @@ class KernelsTest(SnugTest):
         def kernels(batch):
             done = self.run_snug(*step, f"--batch={batch}", environment={"SNUG_ISA": "avx2"})
             nodes = {node["node"]: node["kernel"] for node in json.loads(done.stdout)["profile"]["nodes"]}
-            return [nodes[name] for name in ("conv1+relu1", "conv1/conv_grad_weight", "conv2/conv_grad_input")]
+            return {name for name, kernel in nodes.items() if name.startswith("conv") and kernel == "spans"}
 
-        self.assertEqual(kernels(64), ["spans"] * 3)
-        self.assertNotEqual(kernels(1)[2], "spans")  # packing the weights would take too long
+        few = {"conv1+relu1", "conv1/conv_grad_weight", "conv2/conv_grad_input"}
+        self.assertLessEqual(few, kernels(64))
+        if self.has_onednn():
+            self.assertNotIn("conv2/conv_grad_weight", kernels(64))  # six channels fill most of a vector
+        self.assertNotIn("conv2/conv_grad_input", kernels(1))  # packing the weights would take too long
 
     def test_products_in_pieces_train_alike_and_are_told(self):
         step = ("step", "models/mlp_big.pbtxt", "--batch=128", "--steps=4", "--threads=2")

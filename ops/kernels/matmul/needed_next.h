@@ -34,29 +34,21 @@ class Later {
   static constexpr int64_t kLine = 64;  // bytes of a cache
 
   // A strip asks before every so many steps along k, which are unrolled, for a line or two: asking for more would
-  // repeat lines more often, and where they come from memory, loads would wait behind it.
-  static constexpr int64_t kSteps = 4;
-  template <Isa kIsa>
-  static constexpr int64_t kTimes = kIsa == Isa::kAvx512 ? 2 : 1;
+  // repeat lines more often, and where they come from memory, loads would wait behind it. More steps are not unrolled,
+  // as the compiler would move products from one to another, and sums to the stack and back.
+  static constexpr int64_t kSteps = 2;
 
   // How many times a strip asks in all.
-  template <Isa kIsa>
-  static constexpr int64_t TimesOf(int64_t depth) {
-    return depth / kSteps * kTimes<kIsa>;
-  }
+  static constexpr int64_t TimesOf(int64_t depth) { return depth / kSteps; }
 
   Later() = default;
   SNUG_INLINE Later(const char* data, int64_t at_once) : data_(data), at_once_(at_once) {}
 
-  // Asks for the first line, and the second if there is one, of its next bytes, kTimes times.
-  template <Isa kIsa>
+  // Asks for the first line, and the second if there is one, of its next bytes.
   SNUG_INLINE void Ask() {
-    const char* second = data_ + kLine;
-#pragma GCC unroll 2
-    for (int64_t time = 0; time < kTimes<kIsa>; ++time, data_ += at_once_) __builtin_prefetch(data_, 0, 2);
-    if (at_once_ <= kLine) return;
-#pragma GCC unroll 2
-    for (int64_t time = 0; time < kTimes<kIsa>; ++time, second += at_once_) __builtin_prefetch(second, 0, 2);
+    __builtin_prefetch(data_, 0, 2);
+    if (at_once_ > kLine) __builtin_prefetch(data_ + kLine, 0, 2);
+    data_ += at_once_;
   }
   // Asks at once for what Ask leaves out when it asks so many times: few times leave much to each.
   SNUG_INLINE void AskForRest(int64_t times) const {

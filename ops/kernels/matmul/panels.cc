@@ -217,8 +217,8 @@ SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const RowsOfA& a, const E
   };
   int64_t p = 0;
   for (; p + Later::kSteps <= piece.depth; p += Later::kSteps) {
-    later.Ask<kIsa>();
-#pragma GCC unroll 4
+    later.Ask();
+#pragma GCC unroll 2
     for (int64_t l = 0; l < Later::kSteps; ++l) step(p + l);
   }
   for (; p < piece.depth; ++p) step(p);
@@ -272,12 +272,11 @@ struct Rectangle {
 // from memory while they multiply. Where they are few, half as many ask for twice as much, which leaves others; one
 // alone leaves half of the panel.
 template <Isa kIsa>
-constexpr int64_t kLinesOfSteps = (Later::kSteps * (GemmTile<kIsa, float>::kColumns) * kFloat) / Later::kLine;
-template <Isa kIsa>
-constexpr int64_t kManyAsk = kLinesOfSteps<kIsa> / Later::kTimes<kIsa>;
+constexpr int64_t kManyAsk = (Later::kSteps * (GemmTile<kIsa, float>::kColumns) * kFloat) / Later::kLine;
 template <Isa kIsa>
 constexpr int64_t StripsForPanel(int64_t strips) {
-  return strips > kManyAsk<kIsa> + 1 ? kManyAsk<kIsa> : std::min(strips, kManyAsk<kIsa> / 2);
+  if (strips > kManyAsk<kIsa> + 1) return kManyAsk<kIsa>;
+  return std::min(strips, std::max<int64_t>(1, kManyAsk<kIsa> / 2));
 }
 
 // What one of them asks for.
@@ -318,7 +317,7 @@ SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, i
       const int64_t i = at.rows * strip / strips;
       const int64_t rows = at.rows * (strip + 1) / strips - i;
       const Later later = strip < for_panel ? PartOfNextPanel<kIsa>(panel, depth, strip, for_panel)
-                                            : next.Take(Later::TimesOf<kIsa>(depth), panel);
+                                            : next.Take(Later::TimesOf(depth), panel);
       const PanelPiece piece = {depth, panel, later};
       const Sums sums = c.At(i, j);
       if (columns == Tile::kColumns) {

@@ -160,8 +160,8 @@ SNUG_INLINE void MultiplyRows(int64_t depth, Columns strip, Columns panel, Later
   };
   int64_t p = 0;
   for (; p + Later::kSteps <= depth; p += Later::kSteps) {
-    coming.Ask<kIsa>();
-#pragma GCC unroll 4
+    coming.Ask();
+#pragma GCC unroll 2
     for (int64_t l = 0; l < Later::kSteps; ++l) step();
   }
   for (; p < depth; ++p) step();
@@ -254,7 +254,7 @@ SNUG_INLINE void AddPart(const Factor<T>& a, const Factor<T>& b, const Cut& cut,
             i + Tile::kRows < at.rows ? here + Tile::kRows * cut.columns : sums + j + Tile::kColumns;
         const Columns strip = {piece.strips.data + i * piece.next_strip, piece.strips.row};
         const Columns panel = {piece.panels.data + j * piece.next_panel, piece.panels.row};
-        const Later later = coming.Take(Later::TimesOf<kIsa>(piece.depth), panel.data);
+        const Later later = coming.Take(Later::TimesOf(piece.depth), panel.data);
         const Sums to = {here, cut.columns, p > rows.begin, below};
         const int64_t of_strip = std::min<int64_t>(Tile::kRows, at.rows - i);
         if (at.columns - j <= Tile::kLanes) {

@@ -246,9 +246,12 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int6
         next_c += t.c_stride;
       }
       for (int64_t l = 0; l < at_once && lines != end; ++l) __builtin_prefetch(*lines++, 0, 2);
-#pragma GCC unroll 8
-      for (int64_t l = 0; l < kBetweenAsks; ++l) step(p + l);
-      p += kBetweenAsks;
+      // Of more steps at a time the compiler would move products from one to another, and sums to the stack and back.
+#pragma GCC unroll 1
+      for (int64_t l = 0; l < kBetweenAsks; l += 2, p += 2) {
+        step(p);
+        step(p + 1);
+      }
     }
   }
   for (; p < t.depth; ++p) step(p);

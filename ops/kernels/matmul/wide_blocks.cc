@@ -47,7 +47,7 @@ constexpr int64_t kLeastProduct = 1 << 25;  // multiply-adds
 
 constexpr int64_t kLine = 64;  // bytes
 constexpr int64_t kFloatsOfLine = kLine / static_cast<int64_t>(sizeof(float));
-constexpr int64_t kBetweenAsks = 8;   // steps along k
+constexpr int64_t kBetweenAsks = 8;   // steps along k, which are unrolled by twos, as in needed_next.h
 constexpr int64_t kMostLines = 2048;  // while a run of rows is multiplied by a group
 
 // A rectangle of memory.
@@ -246,7 +246,6 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int6
         next_c += t.c_stride;
       }
       for (int64_t l = 0; l < at_once && lines != end; ++l) __builtin_prefetch(*lines++, 0, 2);
-      // Of more steps at a time the compiler would move products from one to another, and sums to the stack and back.
 #pragma GCC unroll 1
       for (int64_t l = 0; l < kBetweenAsks; l += 2, p += 2) {
         step(p);

@@ -269,14 +269,14 @@ struct Rectangle {
 
 // The first strips of a panel ask for the next one, each for an equal part of it, but for rows that are left over of
 // Later::kSteps. Where strips are many, as many ask as need do so at a line's distance, and what they ask for comes
-// from memory while they multiply. Where they are few, half as many ask for twice as much, which leaves others; one
-// alone leaves half of the panel.
+// from memory while they multiply. Where they are few, no more than two ask, for as much more, which leaves others; one
+// alone asks for no more than two lines at a time, which on AVX-512 leaves half of the panel.
 template <Isa kIsa>
 constexpr int64_t kManyAsk = (Later::kSteps * (GemmTile<kIsa, float>::kColumns) * kFloat) / Later::kLine;
 template <Isa kIsa>
 constexpr int64_t StripsForPanel(int64_t strips) {
   if (strips > kManyAsk<kIsa> + 1) return kManyAsk<kIsa>;
-  return std::min(strips, std::max<int64_t>(1, kManyAsk<kIsa> / 2));
+  return std::min<int64_t>({strips, kManyAsk<kIsa>, 2});
 }
 
 // What one of them asks for.

@@ -246,6 +246,7 @@ SNUG_INLINE void MultiplyRows(const Tiles& t, const float* strip, float* c, int6
         next_c += t.c_stride;
       }
       for (int64_t l = 0; l < at_once && lines != end; ++l) __builtin_prefetch(*lines++, 0, 2);
+      static_assert(kBetweenAsks % 2 == 0);
 #pragma GCC unroll 1
       for (int64_t l = 0; l < kBetweenAsks; l += 2, p += 2) {
         step(p);

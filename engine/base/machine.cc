@@ -9,14 +9,21 @@
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 namespace snug::core {
 
 int AvailableProcessors() {
+#ifdef _OPENMP
+  return std::max(1, omp_get_num_procs());  // it knows them where it has bound this thread to a single one, too
+#else
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
+#endif
 }
 
 int64_t HeapBytes() {

@@ -49,6 +49,19 @@ class CommandTest(SnugTest):
         self.assertEqual(idle(GOMP_SPINCOUNT="7"), "spin for 7 turns")
         self.assertEqual(idle(OMP_WAIT_POLICY="passive"), "OMP_WAIT_POLICY=passive")
 
+    def test_threads_that_openmp_binds_have_all_processors(self):
+        def processors(**environment):
+            freely = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+            kept = {k: v for k, v in os.environ.items() if k not in freely}
+            doctor = [BINARY, "doctor", "--json"]
+            done = subprocess.run(doctor, capture_output=True, check=True, env={**kept, **environment})
+            return json.loads(done.stdout)["processors"]
+
+        self.assertEqual(processors(OMP_PROC_BIND="true"), processors())
+        self.assertEqual(processors(OMP_PROC_BIND="true", GOMP_SPINCOUNT="7"), processors())
+        one = min(os.sched_getaffinity(0))
+        self.assertEqual(processors(OMP_PLACES=f"{{{one}}}", OMP_PROC_BIND="true"), "1")
+
     def test_an_unknown_instruction_set_is_refused(self):
         done = subprocess.run([BINARY, "doctor"], capture_output=True, text=True, env={**os.environ, "SNUG_ISA": "avx9"})
         self.assertEqual((done.returncode, done.stdout), (2, ""))

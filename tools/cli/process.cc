@@ -2,7 +2,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #include <csignal>
 #include <cstdio>
@@ -10,6 +14,7 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <vector>
 
 namespace snug::core::cli {
 namespace {
@@ -39,6 +44,21 @@ bool IsIgnored(int signal) {
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+// Where OpenMP is told to bind threads, it has bound this one to its place by now. A program that is executed would take
+// that place for all there is, and run all its threads there: so this thread may go to all places again.
+void LeavePlace() {
+#ifdef _OPENMP
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> processors(static_cast<size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, processors.data());
+    for (const int processor : processors) CPU_SET(processor, &all);
+  }
+  if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof(all), &all);
+#endif
+}
+
 }  // namespace
 
 void SpinBriefly(char** argv) {
@@ -46,6 +66,7 @@ void SpinBriefly(char** argv) {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (unknown || setenv("GOMP_SPINCOUNT", kTurns, 0) != 0) return;
+  LeavePlace();
   execv(program.c_str(), argv);  // if this fails the program just goes on, slower under load
 }
 

@@ -9,10 +9,10 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
 #include "engine/base/text/byte_size.h"
 #include "engine/base/text/json.h"
@@ -97,7 +97,7 @@ void PrintKeptGradients(const Compiled& compiled, bool update_as_made, std::FILE
 
 // What may help where steps wait for data.
 std::string WhatReadsFaster(const proto::Data& data) {
-  const auto processors = static_cast<int64_t>(std::thread::hardware_concurrency());
+  const int64_t processors = AvailableProcessors();
   if (data.readers() < processors) {
     return absl::StrCat(": --data-readers=", std::min(2 * data.readers(), processors), " may help");
   }

@@ -3,9 +3,9 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "engine/base/machine.h"
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 
@@ -17,7 +17,7 @@ absl::Status DecodeAll(const std::vector<ImageList::Entry>& entries,
                        const ImageProgress& progress,
                        const std::function<absl::Status(size_t index, absl::StatusOr<Pixels> pixels)>& take) {
   constexpr size_t kForEachThread = 16;
-  const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = AvailableProcessors();
   const size_t together = kForEachThread * static_cast<size_t>(threads);
   const size_t all = entries.size();
   const auto go_on = [&](size_t done) {

@@ -44,8 +44,8 @@ bool IsIgnored(int signal) {
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Where OpenMP is told to bind threads, it has bound this one to its place by now. A program that is executed would take
-// that place for all there is, and run all its threads there: so this thread may go to all places again.
+// Where OpenMP is told to bind threads, it has bound this one to its place by now. A program that is executed would
+// take that place for all there is, and run all its threads there: so this thread may go to all places again.
 void LeavePlace() {
 #ifdef _OPENMP
   cpu_set_t all;

@@ -1,6 +1,8 @@
 // Every thread has a range of the output's rows, which it does in strips. For each the rows that the depthwise
 // convolution reads are expanded (those that it has in common with the strip before are still there), and what it gives
-// is projected. Each number is computed alike whatever the strips are, so bits do not depend on threads.
+// is projected. An image of few rows, of which threads would expand many twice, is done as a whole, by all threads:
+// they share the channels, and where it is projected the pixels. Each number is computed alike whatever the strips are,
+// so bits do not depend on threads.
 #include "ops/kernels/conv/depthwise/block.h"
 
 #include <absl/strings/str_cat.h>
@@ -14,6 +16,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/depthwise/depthwise.h"
 #include "ops/kernels/copy/own_format.h"
+#include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/matmul/parts.h"
 #include "ops/kit/isa.h"
@@ -63,10 +66,18 @@ bool IsTaps(const Layout& layout) { return dynamic_cast<const TapsFormat*>(layou
 
 // ---- how the work is cut ----
 
+// The rows [begin, end) that the depthwise convolution reads for some rows of an image's output.
+struct ReadRows {
+  ReadRows(const ConvGeometry& g, int64_t first, int64_t last)
+      : begin(std::max<int64_t>(0, first * g.stride[0] - g.pad_begin[0])),
+        end(std::min(g.in[0], (last - 1) * g.stride[0] - g.pad_begin[0] + kTaps)) {}
+  int64_t begin, end;
+};
+
 struct Cut {
   Cut(int threads, const DepthwiseBlock& block) {
     const ConvGeometry& g = block.depthwise.geometry;
-    stride = g.stride[0];
+    const int64_t stride = g.stride[0];
     const int64_t in_row = block.expand.has_value() ? g.in[1] * g.in_channels : 0;
     const int64_t out_row = g.out[1] * g.in_channels;
     const int64_t most = std::max<int64_t>(1, (kBetweenBytes / kFloat - kTaps * in_row) / (stride * in_row + out_row));
@@ -75,14 +86,35 @@ struct Cut {
     out_floats = rows * out_row;
     all_rows = g.batch * g.out[0];
     tasks = std::clamp<int64_t>(all_rows / kLeastRows, 1, threads);
+    if (in_row > 0 && WholePays(g, (g.in[0] * in_row + g.out[0] * out_row) * kFloat)) {
+      whole = true;
+      rows = g.out[0];
+      in_floats = g.in[0] * in_row;
+      out_floats = g.out[0] * out_row;
+      tasks = 1;
+    }
   }
   int64_t task_floats() const { return in_floats + out_floats; }
 
-  int64_t stride;
   int64_t rows;  // of the output, in a strip
   int64_t in_floats, out_floats;
   int64_t all_rows;  // of all images
   int64_t tasks;
+  bool whole = false;  // all threads do the one image together, as one task
+
+ private:
+  // Of one image threads expand rows at their borders twice, and one has a row more than others where these do not
+  // come out even. `bytes` are those between the products.
+  bool WholePays(const ConvGeometry& g, int64_t bytes) const {
+    constexpr int64_t kManyMore = 6;  // where the most that a thread expands is more than its share by a sixth of it
+    if (g.batch > 1 || tasks == 1 || bytes > tasks * kBetweenBytes || g.in_channels % kPanel<float> != 0) return false;
+    int64_t most = 0;
+    for (int64_t task = 0; task < tasks; ++task) {
+      const ReadRows read(g, all_rows * task / tasks, all_rows * (task + 1) / tasks);
+      most = std::max(most, read.end - read.begin);
+    }
+    return kManyMore * (most * tasks - g.in[0]) >= g.in[0];
+  }
 };
 
 // ---- a task ----
@@ -96,17 +128,17 @@ struct Block {
   const float* input(int i) const { return k.has_input(i) ? k.input<float>(i) : nullptr; }
 };
 
-void Multiply(const DepthwiseBlock::Part& part, int64_t pixels, const float* x, const float* panels, const float* bias,
-              float* y) {
+void Multiply(int threads, const DepthwiseBlock::Part& part, int64_t pixels, const float* x, const float* panels,
+              const float* bias, float* y) {
   if (pixels == 0) return;  // the last strip may read only what the one before it did
-  MultiplyByPanels<float>(/*threads=*/1, {.m = pixels,
-                                          .n = part.geometry.out_channels,
-                                          .k = part.geometry.in_channels,
-                                          .a = x,
-                                          .panels = panels,
-                                          .bias = bias,
-                                          .activation = part.activation,
-                                          .c = y});
+  MultiplyByPanels<float>(threads, {.m = pixels,
+                                    .n = part.geometry.out_channels,
+                                    .k = part.geometry.in_channels,
+                                    .a = x,
+                                    .panels = panels,
+                                    .bias = bias,
+                                    .activation = part.activation,
+                                    .c = y});
 }
 
 void AddTo(float* y, const float* x, int64_t count) {
@@ -114,6 +146,27 @@ void AddTo(float* y, const float* x, int64_t count) {
     SNUG_INDEPENDENT
     for (int64_t i = 0; i < count; ++i) y[i] += x[i];
   });
+}
+
+// The depthwise convolution, but for what it reads.
+DepthwiseRows<float> RowsOf(const Block& block) {
+  const ConvGeometry& g = block.shape.depthwise.geometry;
+  const Activation activation = block.shape.depthwise.activation;
+  const bool clamped = activation != Activation::kIdentity;
+  return {.in_height = g.in[0],
+          .in_width = g.in[1],
+          .channels = g.in_channels,
+          .taps = block.input(Ports::kDepthwise),
+          .bias = block.bias,
+          .least = clamped ? 0.0F : -std::numeric_limits<float>::infinity(),
+          .most = activation == Activation::kRelu6 ? 6.0F : std::numeric_limits<float>::infinity(),
+          .kernel_height = kTaps,
+          .kernel_width = kTaps,
+          .stride_height = g.stride[0],
+          .stride_width = g.stride[1],
+          .pad_top = g.pad_begin[0],
+          .pad_left = g.pad_begin[1],
+          .out_width = g.out[1]};
 }
 
 // Does rows [begin, end) of one image's output.
@@ -126,45 +179,55 @@ void RunImage(const Block& block, int64_t image, int64_t begin, int64_t end, flo
   const float* x = block.input(Ports::kX) + image * g.in[0] * x_row;
   float* expanded = workspace;
   float* wide = workspace + block.cut.in_floats;
-  const bool clamped = shape.depthwise.activation != Activation::kIdentity;
-  DepthwiseRows<float> rows = {
-      .x = x,
-      .in_height = g.in[0],
-      .in_width = g.in[1],
-      .channels = g.in_channels,
-      .taps = block.input(Ports::kDepthwise),
-      .bias = block.bias,
-      .least = clamped ? 0.0F : -std::numeric_limits<float>::infinity(),
-      .most = shape.depthwise.activation == Activation::kRelu6 ? 6.0F : std::numeric_limits<float>::infinity(),
-      .kernel_height = kTaps,
-      .kernel_width = kTaps,
-      .stride_height = g.stride[0],
-      .stride_width = g.stride[1],
-      .pad_top = g.pad_begin[0],
-      .pad_left = g.pad_begin[1],
-      .out_width = g.out[1]};
+  DepthwiseRows<float> rows = RowsOf(block);
+  rows.x = x;
   int64_t held_first = 0, held_end = 0;  // the rows that are expanded
   for (int64_t row = begin; row < end; row += block.cut.rows) {
     const int64_t last = std::min(end, row + block.cut.rows);
     if (shape.expand.has_value()) {
-      const int64_t first = std::max<int64_t>(0, row * block.cut.stride - g.pad_begin[0]);
-      const int64_t ends = std::min(g.in[0], (last - 1) * block.cut.stride - g.pad_begin[0] + kTaps);
-      const int64_t again = std::max<int64_t>(0, held_end - first);
-      std::memmove(expanded, expanded + (first - held_first) * in_row, static_cast<size_t>(again * in_row * kFloat));
-      Multiply(*shape.expand, (ends - first - again) * g.in[1], x + (first + again) * x_row,
-               block.input(Ports::kExpand), block.input(Ports::kExpandBias), expanded + again * in_row);
-      held_first = first;
-      held_end = ends;
-      rows.x = expanded - first * in_row;
+      const ReadRows read(g, row, last);
+      const int64_t again = std::max<int64_t>(0, held_end - read.begin);
+      std::memmove(expanded, expanded + (read.begin - held_first) * in_row,
+                   static_cast<size_t>(again * in_row * kFloat));
+      Multiply(/*threads=*/1, *shape.expand, (read.end - read.begin - again) * g.in[1],
+               x + (read.begin + again) * x_row, block.input(Ports::kExpand), block.input(Ports::kExpandBias),
+               expanded + again * in_row);
+      held_first = read.begin;
+      held_end = read.end;
+      rows.x = expanded - read.begin * in_row;
     }
-    ConvolveRows(rows, row, last, wide);
+    ConvolveRows(rows, row, last, {0, g.in_channels}, wide);
     const int64_t pixels = (last - row) * g.out[1];
     const int64_t at = (image * g.out[0] + row) * g.out[1] * out.out_channels;
     float* y = block.k.output<float>(0) + at;
-    Multiply(shape.project, pixels, wide, block.input(Ports::kProject), block.input(Ports::kProjectBias), y);
+    Multiply(/*threads=*/1, shape.project, pixels, wide, block.input(Ports::kProject), block.input(Ports::kProjectBias),
+             y);
     if (const float* shortcut = block.input(Ports::kShortcut); shortcut != nullptr) {
       AddTo(y, shortcut + at, pixels * out.out_channels);
     }
+  }
+}
+
+// Does the only image, product by product.
+void RunWhole(const Block& block) {
+  const KernelContext& k = block.k;
+  const DepthwiseBlock& shape = block.shape;
+  const ConvGeometry &g = shape.depthwise.geometry, &out = shape.project.geometry;
+  float* const expanded = k.workspace<float>();
+  float* const wide = expanded + block.cut.in_floats;
+  Multiply(k.threads(), *shape.expand, g.in[0] * g.in[1], block.input(Ports::kX), block.input(Ports::kExpand),
+           block.input(Ports::kExpandBias), expanded);
+  DepthwiseRows<float> rows = RowsOf(block);
+  rows.x = expanded;
+  // Threads find the channels in their caches that they have expanded, as they share them alike.
+  ParallelFor(k.threads(), g.in_channels, kPanel<float>, [&](int64_t begin, int64_t end) {
+    ConvolveRows(rows, 0, g.out[0], {begin, end - begin}, wide);
+  });
+  const int64_t pixels = g.out[0] * g.out[1];
+  float* const y = k.output<float>(0);
+  Multiply(k.threads(), shape.project, pixels, wide, block.input(Ports::kProject), block.input(Ports::kProjectBias), y);
+  if (const float* shortcut = block.input(Ports::kShortcut); shortcut != nullptr) {
+    AddTo(y, shortcut, pixels * out.out_channels);
   }
 }
 
@@ -177,6 +240,7 @@ void Run(const KernelContext& k, const DepthwiseBlock& shape) {
     bias = zeros;
   }
   const Block block = {shape, cut, k, bias};
+  if (cut.whole) return RunWhole(block);
   const int64_t height = shape.depthwise.geometry.out[0];
   ParallelFor(k.threads(), cut.tasks, 1, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {

@@ -121,10 +121,10 @@ SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* 
 // Computes the rows [begin, end), a cache line of channels at a time, so that rows meet in the first-level cache what
 // they have in common.
 template <Isa kIsa, int kTaps, int kStride, class T>
-SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T* y) {
+SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, const DepthwiseChannels& channels, T* y) {
   constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes;
   constexpr int64_t kVectors = VectorsOfLine<T>(kLanes);
-  const int64_t vectors = Parts(r.channels, kLanes);
+  const int64_t vectors = Parts(channels.count, kLanes);
   const int64_t calls = vectors * (end - begin) * Parts(r.out_width, kPixels);
   std::array<Coming, 3> coming = ComingOf(r, calls);
   for (int64_t first = 0; first < vectors; first += kVectors) {
@@ -133,7 +133,7 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T*
       const TapRange tap_rows(top, r.kernel_height, r.in_height);
       const int64_t lines = tap_rows.end - tap_rows.begin;
       for (int64_t v = first; v < std::min(first + kVectors, vectors); ++v) {
-        const int64_t c = std::min(v * kLanes, r.channels - kLanes);
+        const int64_t c = channels.first + std::min(v * kLanes, channels.count - kLanes);
         const T* x = r.x + ((top + tap_rows.begin) * r.in_width - r.pad_left) * r.channels + c;
         const float* tap = r.taps + tap_rows.begin * kTaps * r.channels + c;
         T* to = y + (row - begin) * r.out_width * r.channels + c;
@@ -148,7 +148,8 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T*
 }
 
 template <Isa kIsa, int kTaps, class T>
-SNUG_INLINE void PixelByPixel(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T* y) {
+SNUG_INLINE void PixelByPixel(const DepthwiseRows<T>& r, int64_t begin, int64_t end, const DepthwiseChannels& channels,
+                              T* y) {
   for (int64_t row = begin; row < end; ++row) {
     const int64_t top = row * r.stride_height - r.pad_top;
     const TapRange tap_rows(top, r.kernel_height, r.in_height);
@@ -161,16 +162,17 @@ SNUG_INLINE void PixelByPixel(const DepthwiseRows<T>& r, int64_t begin, int64_t 
           list.Add(r.x + ((top + i) * r.in_width + left + j) * r.channels, r.taps + (i * kTaps + j) * r.channels);
         }
       }
-      SumTaps<kIsa>(r, list, y);
+      SumTaps<kIsa>(r, channels, list, y);
     }
   }
 }
 
 template <Isa kIsa, int kTaps, class T>
-SNUG_INLINE void RowsOf(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T* y) {
-  if (r.out_width >= kPixels && r.stride_width == 1) return Strip<kIsa, kTaps, 1>(r, begin, end, y);
-  if (r.out_width >= kPixels && r.stride_width == 2) return Strip<kIsa, kTaps, 2>(r, begin, end, y);
-  PixelByPixel<kIsa, kTaps>(r, begin, end, y);
+SNUG_INLINE void RowsOf(const DepthwiseRows<T>& r, int64_t begin, int64_t end, const DepthwiseChannels& channels,
+                        T* y) {
+  if (r.out_width >= kPixels && r.stride_width == 1) return Strip<kIsa, kTaps, 1>(r, begin, end, channels, y);
+  if (r.out_width >= kPixels && r.stride_width == 2) return Strip<kIsa, kTaps, 2>(r, begin, end, channels, y);
+  PixelByPixel<kIsa, kTaps>(r, begin, end, channels, y);
 }
 
 // ---- whole images ----
@@ -282,7 +284,7 @@ void ComputeImages(Way way, int threads, const Strips& strips, const DepthwiseRo
     if (way == Way::kGather) {
       GatherRows(here, strip.begin, strip.end, to);
     } else {
-      ConvolveRows(here, strip.begin, strip.end, to);
+      ConvolveRows(here, strip.begin, strip.end, {0, here.channels}, to);
     }
     after(strip);
   });
@@ -292,12 +294,12 @@ void ComputeImages(Way way, int threads, const Strips& strips, const DepthwiseRo
 }  // namespace depthwise
 
 template <class T>
-void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, T* y) {
+void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, const DepthwiseChannels& channels, T* y) {
   WithIsa([&](auto isa) SNUG_LAMBDA {
     if (rows.kernel_width == 3) {
-      depthwise::RowsOf<isa(), 3>(rows, begin, end, y);
+      depthwise::RowsOf<isa(), 3>(rows, begin, end, channels, y);
     } else {
-      depthwise::RowsOf<isa(), 5>(rows, begin, end, y);
+      depthwise::RowsOf<isa(), 5>(rows, begin, end, channels, y);
     }
   });
 }
@@ -380,7 +382,7 @@ int64_t DepthwiseWorkspaceBytes(const ConvGeometry& g) {
 }
 
 #define SNUG_DEPTHWISE(T)                                                                                             \
-  template void ConvolveRows(const DepthwiseRows<T>&, int64_t, int64_t, T*);                                          \
+  template void ConvolveRows(const DepthwiseRows<T>&, int64_t, int64_t, const DepthwiseChannels&, T*);                \
   template void DepthwiseConv(int, const ConvGeometry&, const T*, const T*, const T*, Activation, T*, float*,         \
                               const ColumnMoments&);                                                                  \
   template int64_t DepthwiseMomentsBytes<T>(const ConvGeometry&);                                                     \

@@ -39,9 +39,14 @@ struct DepthwiseRows {
   int64_t coming_x_bytes = 0, coming_y_bytes = 0, coming_rest_bytes = 0;
 };
 
-// Computes the rows [begin, end) of the result; the first of them goes to y.
+// Some channels of all, at least kLeastDepthwiseChannels.
+struct DepthwiseChannels {
+  int64_t first = 0, count = 0;
+};
+
+// Computes the rows [begin, end) of the result, and only some of their channels; the first of them goes to y.
 template <class T>
-void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, T* y);
+void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, const DepthwiseChannels& channels, T* y);
 
 // These are instantiated for float and BFloat16. `w` and `dw` are [channels, 1, height, width]; bias may be null. The
 // activation is none, relu or relu6.

@@ -145,7 +145,7 @@ SNUG_INLINE void GatherRow(const DepthwiseRows<T>& r, int64_t row, T* y) {
         list.Add(lines.x - l * lines.line + at * r.channels, lines.taps + l * lines.tap_line + j * r.channels);
       }
     }
-    SumTaps<kIsa>(r, list, y);
+    SumTaps<kIsa>(r, {0, r.channels}, list, y);
     if (++first == r.stride_width) {
       first = 0;
       ++from;

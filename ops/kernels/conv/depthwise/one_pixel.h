@@ -26,13 +26,13 @@ struct TapList {
   const float* taps[kMostTaps];
 };
 
-// Computes one result of all channels.
+// Computes one result of some channels.
 template <Isa kIsa, class T>
-SNUG_INLINE void SumTaps(const DepthwiseRows<T>& r, const TapList<T>& list, T* y) {
+SNUG_INLINE void SumTaps(const DepthwiseRows<T>& r, const DepthwiseChannels& channels, const TapList<T>& list, T* y) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
-  for (int64_t begin = 0; begin < r.channels; begin += Tile::kLanes) {
-    const int64_t c = std::min(begin, r.channels - Tile::kLanes);
+  for (int64_t begin = 0; begin < channels.count; begin += Tile::kLanes) {
+    const int64_t c = channels.first + std::min(begin, channels.count - Tile::kLanes);
     Vector sum;
     LoadFloats(r.bias + c, sum);
     for (int64_t t = 0; t < list.count; ++t) {

@@ -177,6 +177,23 @@ void Samples(SampleBuilder& s) {
       .Input({1536})
       .Input({8, 1536, 1, 1})
       .Input({8});
+  // An image of so few rows that threads share its channels instead.
+  const std::string wide = "expand { conv { filters: 96 kernel: 1 } activation: RELU6 } ";
+  sample("few_rows", wide + depthwise + project(6), {1, 6, 5, 6})
+      .Input({96, 6, 1, 1})
+      .Input({96})
+      .Input({96, 1, 3, 3})
+      .Input({96})
+      .Input({6, 96, 1, 1})
+      .Input({6})
+      .Input({1, 6, 5, 6});
+  sample("few_rows_in_steps", wide + strided + project(70), {1, 6, 9, 5})
+      .Input({96, 6, 1, 1})
+      .Absent()
+      .Input({96, 1, 3, 3})
+      .Absent()
+      .Input({70, 96, 1, 1})
+      .Absent();
   sample("other_channels", "depthwise { conv { kernel: 3 depthwise: true pad: 1 } }" + project(3), {1, 5, 4, 4})
       .Absent()
       .Absent()

@@ -101,11 +101,40 @@ SNUG_INLINE void TransposeScalars(const T* from, int64_t from_stride, int64_t ro
   }
 }
 
+// Sets to[3 * j + i] = from[i * stride + j] for a vector's columns: the three colours of an image's pixels.
+template <class Vector, class T>
+SNUG_INLINE void MixThree(const T* from, int64_t stride, T* to) {
+  constexpr size_t kSize = sizeof(Vector) / sizeof(T);
+  const auto mix = [=]<size_t kThird, size_t... i>(std::integral_constant<size_t, kThird>, std::index_sequence<i...>)
+      SNUG_LAMBDA {
+    Vector red, green, blue;
+    std::memcpy(&red, from, sizeof(Vector));
+    std::memcpy(&green, from + stride, sizeof(Vector));
+    std::memcpy(&blue, from + 2 * stride, sizeof(Vector));
+    // Number n of the result is colour n % 3 of pixel n / 3.
+    constexpr size_t kAt = kThird * kSize;
+    const Vector two = __builtin_shufflevector(red, green, ((kAt + i) / 3 + ((kAt + i) % 3 == 1 ? kSize : 0))...);
+    const Vector all = __builtin_shufflevector(two, blue, ((kAt + i) % 3 == 2 ? kSize + (kAt + i) / 3 : i)...);
+    std::memcpy(to + kAt, &all, sizeof(Vector));
+  };
+  constexpr std::make_index_sequence<kSize> kIndices;
+  mix(std::integral_constant<size_t, 0>(), kIndices);
+  mix(std::integral_constant<size_t, 1>(), kIndices);
+  mix(std::integral_constant<size_t, 2>(), kIndices);
+}
+
 // Transposes the columns [begin, end) of from [rows, columns] into to [columns, rows].
-template <class T>
+template <Isa kIsa, class T>
 SNUG_INLINE void TransposeColumns(const T* from, int64_t rows, int64_t columns, int64_t begin, int64_t end, T* to) {
   constexpr int64_t kSize = kLanes<T>;
   int64_t j = begin;
+  if constexpr (std::is_same_v<T, uint32_t> && kIsa != Isa::kBaseline) {
+    using Vector __attribute__((vector_size(kIsa == Isa::kAvx512 ? 64 : 32))) = T;
+    constexpr int64_t kColumns = sizeof(Vector) / sizeof(T);
+    if (rows == 3) {
+      for (; j + kColumns <= end; j += kColumns) MixThree<Vector>(from + j, columns, to + 3 * j);
+    }
+  }
   for (; j + kSize <= end; j += kSize) {
     int64_t i = 0;
     for (; i + kSize <= rows; i += kSize) {
@@ -128,7 +157,8 @@ void Transpose(int threads, int64_t batch, int64_t rows, int64_t columns, const 
       const int64_t offset = chunk / chunks * rows * columns;
       const int64_t begin = chunk % chunks * width;
       const int64_t end = std::min(columns, begin + width);
-      WithIsa([=]() SNUG_LAMBDA { TransposeColumns(from + offset, rows, columns, begin, end, to + offset); });
+      WithIsa([=](auto isa)
+                  SNUG_LAMBDA { TransposeColumns<isa()>(from + offset, rows, columns, begin, end, to + offset); });
     }
   });
 }
@@ -224,6 +254,7 @@ void Samples(SampleBuilder& s) {
   s.Case("to_plain").Input({2, 35, 7, 5});
   s.Case("image").With(last).Input({2, 35, 7, 5});
   s.Case("line").With(last).Input({2, 3, 40});
+  s.Case("colours").With(last).Input({2, 3, 7, 15});
   s.Case("volume").With(last).Input({2, 17, 2, 3, 7});
   s.Case("one_channel").With(last).Input({2, 1, 5, 5});
   s.Case("blocks").With(last).Input({1, 64, 8, 8});

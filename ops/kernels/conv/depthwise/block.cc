@@ -82,21 +82,24 @@ struct Cut {
     const int64_t out_row = g.out[1] * g.in_channels;
     const int64_t most = std::max<int64_t>(1, (kBetweenBytes / kFloat - kTaps * in_row) / (stride * in_row + out_row));
     rows = EqualPart(g.out[0], most, 1);
-    in_floats = ((rows - 1) * stride + kTaps) * in_row;
+    in_rows = (rows - 1) * stride + kTaps;
+    in_floats = in_rows * in_row;
     out_floats = rows * out_row;
     all_rows = g.batch * g.out[0];
     tasks = std::clamp<int64_t>(all_rows / kLeastRows, 1, threads);
     if (in_row > 0 && WholePays(g, (g.in[0] * in_row + g.out[0] * out_row) * kFloat)) {
       whole = true;
       rows = g.out[0];
-      in_floats = g.in[0] * in_row;
+      in_rows = g.in[0];
+      in_floats = in_rows * in_row;
       out_floats = g.out[0] * out_row;
       tasks = 1;
     }
   }
   int64_t task_floats() const { return in_floats + out_floats; }
 
-  int64_t rows;  // of the output, in a strip
+  int64_t rows;     // of the output, in a strip
+  int64_t in_rows;  // that it reads
   int64_t in_floats, out_floats;
   int64_t all_rows;  // of all images
   int64_t tasks;
@@ -130,7 +133,6 @@ struct Block {
 
 void Multiply(int threads, const DepthwiseBlock::Part& part, int64_t pixels, const float* x, const float* panels,
               const float* bias, float* y) {
-  if (pixels == 0) return;  // the last strip may read only what the one before it did
   MultiplyByPanels<float>(threads, {.m = pixels,
                                     .n = part.geometry.out_channels,
                                     .k = part.geometry.in_channels,
@@ -181,20 +183,24 @@ void RunImage(const Block& block, int64_t image, int64_t begin, int64_t end, flo
   float* wide = workspace + block.cut.in_floats;
   DepthwiseRows<float> rows = RowsOf(block);
   rows.x = x;
-  int64_t held_first = 0, held_end = 0;  // the rows that are expanded
+  // Rows that are expanded take the places of those that are not read any more.
+  const int64_t held = block.cut.in_rows;
+  int64_t held_end = 0;  // of the rows that are expanded
   for (int64_t row = begin; row < end; row += block.cut.rows) {
     const int64_t last = std::min(end, row + block.cut.rows);
     if (shape.expand.has_value()) {
       const ReadRows read(g, row, last);
-      const int64_t again = std::max<int64_t>(0, held_end - read.begin);
-      std::memmove(expanded, expanded + (read.begin - held_first) * in_row,
-                   static_cast<size_t>(again * in_row * kFloat));
-      Multiply(/*threads=*/1, *shape.expand, (read.end - read.begin - again) * g.in[1],
-               x + (read.begin + again) * x_row, block.input(Ports::kExpand), block.input(Ports::kExpandBias),
-               expanded + again * in_row);
-      held_first = read.begin;
+      for (int64_t from = std::max(read.begin, held_end), to = 0; from < read.end; from = to) {
+        const int64_t place = from % held;
+        to = std::min(read.end, from + held - place);
+        Multiply(/*threads=*/1, *shape.expand, (to - from) * g.in[1], x + from * x_row, block.input(Ports::kExpand),
+                 block.input(Ports::kExpandBias), expanded + place * in_row);
+      }
       held_end = read.end;
-      rows.x = expanded - read.begin * in_row;
+      const int64_t round = read.begin / held * held;
+      rows.x = expanded - round * in_row;
+      rows.turn = round + held;
+      rows.held_rows = held;
     }
     ConvolveRows(rows, row, last, {0, g.in_channels}, wide);
     const int64_t pixels = (last - row) * g.out[1];

@@ -51,17 +51,22 @@ struct Taps {
   Vector kept[kLines > 0 ? kLines* kTaps : 1];
 };
 
-// Adds to kPixels results what some lines of their windows have. x is where the first pixel's first tap is. If kInside,
-// all columns of the window are within the row; otherwise those of `columns`.
+// The lines of data that a row of taps each meets.
+template <int kTaps, class T>
+using Lines = std::array<const T*, kTaps>;
+
+// Adds to kPixels results what some lines of their windows have. The first pixel's first tap is `at` numbers from where
+// the lines begin. If kInside, all columns of the window are within the row; otherwise those of `columns`.
 template <Isa kIsa, int kTaps, int kStride, int kLines, bool kInside, class T>
-SNUG_INLINE void AddLines(const T* x, int64_t line, int64_t lines, const TapRange& columns,
+SNUG_INLINE void AddLines(const Lines<kTaps, T>& x, int64_t at, int64_t lines, const TapRange& columns,
                           const Taps<kIsa, kTaps, kLines>& taps,
                           typename GemmTile<kIsa, float>::Vector (&sums)[kPixels]) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
   constexpr int kWindow = (kPixels - 1) * kStride + kTaps;
   const int64_t count = kLines > 0 ? kLines : lines;
 #pragma GCC unroll 3
-  for (int64_t i = 0; i < count; ++i, x += line) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T* const line = x[static_cast<size_t>(i)] + at;
     Vector tap[kTaps];
 #pragma GCC unroll 8
     for (int j = 0; j < kTaps; ++j) taps.Get(i * kTaps + j, tap[j]);
@@ -69,7 +74,7 @@ SNUG_INLINE void AddLines(const T* x, int64_t line, int64_t lines, const TapRang
     for (int q = 0; q < kWindow; ++q) {
       if (!kInside && (q < columns.begin || q >= columns.end)) continue;
       Vector value;
-      LoadFloats(x + q * taps.stride, value);
+      LoadFloats(line + q * taps.stride, value);
 #pragma GCC unroll 4
       for (int p = 0; p < kPixels; ++p) {
         const int j = q - p * kStride;
@@ -81,14 +86,14 @@ SNUG_INLINE void AddLines(const T* x, int64_t line, int64_t lines, const TapRang
 
 // ---- rows ----
 
-// Computes a row of one vector of channels. x is where the first of `lines` taps in a column is, of pixel 0. kLines is
-// `lines`, or 0.
+// Computes a row of one vector of channels. x is where the taps of pixel 0 are, in so many lines. kLines is `lines`, or
+// 0.
 template <Isa kIsa, int kTaps, int kStride, int kLines, class T>
-SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* x, const float* tap, const float* bias,
-                             T* y, std::array<Coming, 3>& coming) {
+SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const Lines<kTaps, T>& x, const float* tap,
+                             const float* bias, T* y, std::array<Coming, 3>& coming) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
   constexpr int kWindow = (kPixels - 1) * kStride + kTaps;
-  const int64_t channels = r.channels, line = r.in_width * r.channels;
+  const int64_t channels = r.channels;
   const float least = r.least, most = r.most;
   const bool asks = r.coming_x_bytes + r.coming_y_bytes + r.coming_rest_bytes > 0;
   const Taps<kIsa, kTaps, kLines> taps(tap, channels);
@@ -100,11 +105,11 @@ SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* 
 #pragma GCC unroll 4
     for (int p = 0; p < kPixels; ++p) sums[p] = start;
     const TapRange columns(pixel * kStride - r.pad_left, kWindow, r.in_width);
-    const T* from = x + pixel * kStride * channels;
+    const int64_t at = pixel * kStride * channels;
     if (columns.begin == 0 && columns.end == kWindow) {
-      AddLines<kIsa, kTaps, kStride, kLines, true>(from, line, lines, columns, taps, sums);
+      AddLines<kIsa, kTaps, kStride, kLines, true>(x, at, lines, columns, taps, sums);
     } else {
-      AddLines<kIsa, kTaps, kStride, kLines, false>(from, line, lines, columns, taps, sums);
+      AddLines<kIsa, kTaps, kStride, kLines, false>(x, at, lines, columns, taps, sums);
     }
     if (asks) {
       for (Coming& lines_to_come : coming) lines_to_come.Ask();
@@ -134,7 +139,10 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, co
       const int64_t lines = tap_rows.end - tap_rows.begin;
       for (int64_t v = first; v < std::min(first + kVectors, vectors); ++v) {
         const int64_t c = channels.first + std::min(v * kLanes, channels.count - kLanes);
-        const T* x = r.x + ((top + tap_rows.begin) * r.in_width - r.pad_left) * r.channels + c;
+        Lines<kTaps, T> x = {};
+        for (int64_t i = 0; i < lines; ++i) {
+          x[static_cast<size_t>(i)] = r.Row(top + tap_rows.begin + i) - r.pad_left * r.channels + c;
+        }
         const float* tap = r.taps + tap_rows.begin * kTaps * r.channels + c;
         T* to = y + (row - begin) * r.out_width * r.channels + c;
         if (kTaps == 3 && lines == 3) {
@@ -159,7 +167,7 @@ SNUG_INLINE void PixelByPixel(const DepthwiseRows<T>& r, int64_t begin, int64_t 
       TapList<T> list;
       for (int64_t i = tap_rows.begin; i < tap_rows.end; ++i) {
         for (int64_t j = columns.begin; j < columns.end; ++j) {
-          list.Add(r.x + ((top + i) * r.in_width + left + j) * r.channels, r.taps + (i * kTaps + j) * r.channels);
+          list.Add(r.Row(top + i) + (left + j) * r.channels, r.taps + (i * kTaps + j) * r.channels);
         }
       }
       SumTaps<kIsa>(r, channels, list, y);

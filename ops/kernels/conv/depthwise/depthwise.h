@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "ops/activation.h"
 #include "ops/kernels/batch_norm/part_gradients.h"
@@ -24,7 +25,12 @@ constexpr bool HasDepthwiseTaps(int64_t width) { return width == 3 || width == 5
 // What lies between rows of an image and those of its convolution.
 template <class T>
 struct DepthwiseRows {
+  // Where row `row` of an image is.
+  const T* Row(int64_t row) const { return x + (row < turn ? row : row - held_rows) * in_width * channels; }
+
   const T* x = nullptr;  // row 0 of an image, which need not be there if it is not read
+  // Where x has room for so many rows alone, the rows from `turn` on are in the places of those before.
+  int64_t turn = std::numeric_limits<int64_t>::max(), held_rows = 0;
   int64_t in_height = 0, in_width = 0, channels = 0;
   const float* taps = nullptr;  // [kernel_height * kernel_width][channels]
   const float* bias = nullptr;  // [channels]

@@ -1,6 +1,7 @@
 #include "ops/kernels/conv/winograd/products.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "ops/kernels/matmul/parts.h"
@@ -19,15 +20,27 @@ constexpr int64_t kLineFloats = 16;  // of a cache
 // second-level cache by the time it is next.
 enum class AskedPiece : uint8_t { kNone, kNext, kAfterNext, kBoth };
 
-// A register tile's rows of a piece, and how many floats further on what later pieces read is.
+// Products of one sum follow each other. Where they are short, so many at most are one piece, whose sums stay in
+// registers: in steps a sum has four products.
+constexpr int64_t kMostLinks = 4;
+
+// One of these products: how many floats behind the first one's its operands begin, and how many floats further on what
+// later pieces read is.
+struct Link {
+  int64_t a = 0, panel = 0;
+  int64_t to_next_a = 0, to_next_panel = 0, to_panel_after_next = 0;
+};
+
+// A register tile's rows of a piece.
 struct Strip {
-  int64_t depth;
-  StridedMatrix<float> a;
+  int64_t depth;           // of each product
+  StridedMatrix<float> a;  // of the first one, as is the panel
   const float* panel;
   float* c;
   bool accumulate;
-  int64_t to_next_a, to_next_c;
-  int64_t to_next_panel, to_panel_after_next;
+  int64_t to_next_c;
+  int64_t links;
+  const Link* link;
 };
 
 // Multiplies whole rows of a register tile, as MultiplyTile does, and asks for what it has here of the next piece's
@@ -49,40 +62,48 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
     __builtin_prefetch(c + s.to_next_c, 1, 3);
     __builtin_prefetch(c + s.to_next_c + Tile::kLanes, 1, 3);
   }
-  const auto step = [&](int64_t p) SNUG_LAMBDA {
-    const float* const columns = s.panel + p * Tile::kColumns;
-    Vector b0, b1;
-    LoadFloats(columns, b0);
-    LoadFloats(columns + Tile::kLanes, b1);
-    if constexpr (kAsked == AskedPiece::kNext || kAsked == AskedPiece::kBoth) {
-      for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) __builtin_prefetch(columns + s.to_next_panel + l, 0, 3);
-    }
-    if constexpr (kAsked == AskedPiece::kAfterNext || kAsked == AskedPiece::kBoth) {
-      for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) {
-        __builtin_prefetch(columns + s.to_panel_after_next + l, 0, 2);
+  const int64_t links = kTilesAreRows ? s.links : 1;  // known where it can be
+  for (int64_t l = 0; l < links; ++l) {
+    const Link link = s.link[l];
+    const float* const a = s.a.data + link.a;
+    const float* const panel = s.panel + link.panel;
+    const auto step = [&](int64_t p) SNUG_LAMBDA {
+      const float* const columns = panel + p * Tile::kColumns;
+      Vector b0, b1;
+      LoadFloats(columns, b0);
+      LoadFloats(columns + Tile::kLanes, b1);
+      if constexpr (kAsked == AskedPiece::kNext || kAsked == AskedPiece::kBoth) {
+        for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) {
+          __builtin_prefetch(columns + link.to_next_panel + l, 0, 3);
+        }
       }
-    }
+      if constexpr (kAsked == AskedPiece::kAfterNext || kAsked == AskedPiece::kBoth) {
+        for (int64_t l = 0; l < Tile::kColumns; l += kLineFloats) {
+          __builtin_prefetch(columns + link.to_panel_after_next + l, 0, 2);
+        }
+      }
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const float value = kTilesAreRows ? s.a.data[r * s.a.row + p] : s.a.data[r + p * s.a.col];
-      sum[r][0] += value * b0;
-      sum[r][1] += value * b1;
-    }
-  };
-  int64_t p = 0;
-  if constexpr (kTilesAreRows && kAsksForRows) {
-    // A line has steps of one row: in as many steps each row's is asked for once.
-    for (; p + kLineFloats <= s.depth; p += kLineFloats) {
+      for (int r = 0; r < kRows; ++r) {
+        const float value = kTilesAreRows ? a[r * s.a.row + p] : a[r + p * s.a.col];
+        sum[r][0] += value * b0;
+        sum[r][1] += value * b1;
+      }
+    };
+    int64_t p = 0;
+    if constexpr (kTilesAreRows && kAsksForRows) {
+      // A line has steps of one row: in as many steps each row's is asked for once.
+      for (; p + kLineFloats <= s.depth; p += kLineFloats) {
 #pragma GCC unroll 16
-      for (int64_t l = 0; l < kLineFloats; ++l) {
-        if (l % 2 == 0 && l / 2 < kRows) __builtin_prefetch(s.a.data + l / 2 * s.a.row + p + s.to_next_a, 0, 3);
-        step(p + l);
+        for (int64_t l = 0; l < kLineFloats; ++l) {
+          if (l % 2 == 0 && l / 2 < kRows) __builtin_prefetch(a + l / 2 * s.a.row + p + link.to_next_a, 0, 3);
+          step(p + l);
+        }
       }
     }
-  }
-  for (; p < s.depth; ++p) {
-    if constexpr (!kTilesAreRows && kAsksForRows) __builtin_prefetch(s.a.data + p * s.a.col + s.to_next_a, 0, 3);
-    step(p);
+    for (; p < s.depth; ++p) {
+      if constexpr (!kTilesAreRows && kAsksForRows) __builtin_prefetch(a + p * s.a.col + link.to_next_a, 0, 3);
+      step(p);
+    }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -122,7 +143,12 @@ SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, 
       s.c += i * kOutBlock + j;
       const int64_t rows = std::min<int64_t>(Tile::kRows, m - i);
       if (rows < Tile::kRows) {
-        MultiplyTile(isa, rows, s.depth, s.a, s.panel, Tile::kColumns, s.c, kOutBlock, s.accumulate);
+        for (int64_t l = 0; l < s.links; ++l) {
+          StridedMatrix<float> a = s.a;
+          a.data += s.link[l].a;
+          MultiplyTile(isa, rows, s.depth, a, s.panel + s.link[l].panel, Tile::kColumns, s.c, kOutBlock,
+                       s.accumulate || l > 0);
+        }
       } else if (j == 0) {
         MultiplyStripThatAsks<kIsa, kTilesAreRows, true>(asked_by(i / Tile::kRows), s);
       } else {
@@ -141,6 +167,8 @@ template <Isa kIsa, bool kTilesAreRows>
 SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
   using Tile = GemmTile<kIsa, float>;
   const int64_t last = all.list.count - 1, pieces = std::max<int64_t>(1, Parts(all.k, kPieceDepth));
+  const int64_t of_a_piece = kPieceDepth / std::max<int64_t>(1, all.k);  // products
+  const int64_t most_links = kTilesAreRows ? std::clamp<int64_t>(of_a_piece, 1, kMostLinks) : 1;
   const auto product_at = [&](int64_t q) SNUG_LAMBDA -> const Product& {
     return all.list.products[static_cast<size_t>(std::min(q, last))];
   };
@@ -149,33 +177,50 @@ SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
     if constexpr (kTilesAreRows) return {tiles, {0, all.k}};
     return {{0, all.m}, tiles};
   };
-  // Where a piece of the panels begins. Those from `pieces` on are the next products'.
+  // How many products are one piece, from the q-th on.
+  const auto links_at = [&](int64_t q) SNUG_LAMBDA {
+    int64_t links = 1;
+    while (links < most_links && q + links <= last && product_at(q + links).c == product_at(q).c) ++links;
+    return links;
+  };
+  // Where a piece of the panels begins. Those from `pieces` on are the next products', of which a product with links
+  // has one each.
   const auto panel_at = [&](int64_t q, int64_t piece) SNUG_LAMBDA {
     return product_at(q + piece / pieces).b * all.panels_point + piece % pieces * kPieceDepth * Tile::kColumns;
   };
-  for (int64_t q = 0; q <= last; ++q) {
-    const Product &product = product_at(q), &next = product_at(q + 1);
+  for (int64_t q = 0, links = 0; q <= last; q += links) {
+    links = links_at(q);
+    const Product& product = product_at(q);
     const auto [rows, steps] = extent_of(product);
-    const auto [next_rows, next_steps] = extent_of(next);
     if (rows.begin == rows.end) continue;
     const bool accumulate = all.accumulate || !product.first;
     int64_t p = steps.begin;
     do {  // also where there are no steps: then sums begin with zeros
       const int64_t piece = p / kPieceDepth;
+      std::array<Link, kMostLinks> link;
       Strip s = {.depth = std::min(kPieceDepth, steps.end - p),
                  .a = all.a.At(rows.begin, p),
                  .panel = all.panels + product.b * all.panels_point + p * Tile::kColumns,
                  .c = all.c + product.c * all.c_point + rows.begin * kOutBlock,
                  .accumulate = accumulate || p > steps.begin,
-                 .to_next_a = kPieceDepth * all.a.col,
                  .to_next_c = 0,
-                 .to_next_panel = panel_at(q, piece + 1) - panel_at(q, piece),
-                 .to_panel_after_next = panel_at(q, piece + 2) - panel_at(q, piece)};
+                 .links = links,
+                 .link = link.data()};
       s.a.data += product.a * all.a_point;
-      if (p + s.depth >= steps.end) {  // the next piece is another product's
-        s.to_next_a = (next.a - product.a) * all.a_point + (next_rows.begin - rows.begin) * all.a.row +
-                      (next_steps.begin - p) * all.a.col;
-        s.to_next_c = (next.c - product.c) * all.c_point + (next_rows.begin - rows.begin) * kOutBlock;
+      const bool ends = p + s.depth >= steps.end;  // the next piece is another product's
+      for (int64_t l = 0; l < links; ++l) {
+        const Product &of = product_at(q + l), &next = product_at(q + l + links);
+        Link& to = link[static_cast<size_t>(l)];
+        to = {.a = (of.a - product.a) * all.a_point,
+              .panel = (of.b - product.b) * all.panels_point,
+              .to_next_a = kPieceDepth * all.a.col,
+              .to_next_panel = panel_at(q + l, piece + links) - panel_at(q + l, piece),
+              .to_panel_after_next = panel_at(q + l, piece + 2 * links) - panel_at(q + l, piece)};
+        if (!ends) continue;
+        const auto [next_rows, next_steps] = extent_of(next);
+        to.to_next_a = (next.a - of.a) * all.a_point + (next_rows.begin - rows.begin) * all.a.row +
+                       (next_steps.begin - p) * all.a.col;
+        if (l == 0) s.to_next_c = (next.c - product.c) * all.c_point + (next_rows.begin - rows.begin) * kOutBlock;
       }
       MultiplyPiece<kIsa, kTilesAreRows>(isa, all, rows.end - rows.begin, s);
       p += kPieceDepth;

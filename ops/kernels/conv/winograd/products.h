@@ -21,13 +21,13 @@ struct TileRange {
 using TilesOfProducts = std::array<TileRange, kKindsOfProducts>;
 
 // One product: of the a-th matrix on the left and the b-th on the right, added to the c-th result unless it is the
-// `first` there.
+// `first` there. All of a result have the same tiles.
 struct Product {
   int16_t a = 0, b = 0, c = 0;
   uint8_t tiles = 0;  // kWantsHeight | kWantsWidth
   bool first = false;
 };
-struct ProductList {
+struct ProductList {  // those of a result follow each other
   int64_t count = 0;
   std::array<Product, 81> products;
 };

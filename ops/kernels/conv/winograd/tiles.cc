@@ -1,5 +1,7 @@
 #include "ops/kernels/conv/winograd/tiles.h"
 
+#include <algorithm>
+
 #include "ops/kernels/matmul/parts.h"
 
 namespace snug::core::winograd {
@@ -90,13 +92,16 @@ TileBlock::TileBlock(const Tiling& tiling, int64_t first, int64_t count) : count
 }
 
 ProductList ProductsOfConv(const WinogradSizes& s) {
-  return ListProducts(s, [](auto axis, int64_t i, int64_t j) -> Product {
+  ProductList list = ListProducts(s, [](auto axis, int64_t i, int64_t j) -> Product {
     using Axis = decltype(axis);
     return {.a = PointAt<Axis>(i, j),
             .b = ProductAt<Axis>(i, j),
             .c = SumAt<Axis>(i, j),
             .first = IsFirst<Axis>(i) && IsFirst<Axis>(j)};
   });
+  std::stable_sort(list.products.begin(), list.products.begin() + list.count,
+                   [](const Product& a, const Product& b) { return a.c < b.c; });
+  return list;
 }
 
 ProductList ProductsOfGradWeight(const WinogradSizes& s) {

@@ -93,9 +93,15 @@ using VectorOf = typename GemmTile<kIsa, float>::Vector;
 template <Isa kIsa>
 inline constexpr int64_t kLanesOf = GemmTile<kIsa, float>::kLanes;
 
+// The floats from one tile's transformed data to the next one's: whole vectors, and a line more where the lines of many
+// tiles would else fall into a few sets of the first-level cache.
+constexpr int64_t StrideOfTiles(int64_t channels) {
+  const int64_t whole = RoundedUpChannels(channels);
+  return whole % 256 == 0 ? whole + kSkew : whole;
+}
+
 struct Channels {
-  // The floats from one tile's transformed data to the next one's, which have whole vectors.
-  SNUG_INLINE int64_t stride() const { return RoundedUpChannels(count); }
+  SNUG_INLINE int64_t stride() const { return StrideOfTiles(count); }
 
   int64_t first, count;
 };

@@ -44,7 +44,7 @@ struct ConvCut : Tiling {
         group(filters_held ? data_tiles : GroupOf(threads, data_tiles)),
         tile_block(EqualPart(group, kMostTilesOfHeld, kTileStep)),
         slab_point(slab * kOutBlock + kSkew),
-        data_stride(RoundedUpChannels(s.in_channels)),
+        data_stride(StrideOfTiles(s.in_channels)),
         data_point(data_tiles * data_stride + kSkew),
         sums_point(group * kOutBlock + kSkew) {}
 

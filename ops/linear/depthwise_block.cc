@@ -177,6 +177,14 @@ void Samples(SampleBuilder& s) {
       .Input({1536})
       .Input({8, 1536, 1, 1})
       .Input({8});
+  sample("strips_in_steps", "expand { conv { filters: 1536 kernel: 1 } activation: RELU } " + strided + project(8),
+         {2, 4, 21, 8})
+      .Input({1536, 4, 1, 1})
+      .Absent()
+      .Input({1536, 1, 3, 3})
+      .Absent()
+      .Input({8, 1536, 1, 1})
+      .Absent();
   // An image of so few rows that threads share its channels instead.
   const std::string wide = "expand { conv { filters: 96 kernel: 1 } activation: RELU6 } ";
   sample("few_rows", wide + depthwise + project(6), {1, 6, 5, 6})

@@ -105,12 +105,12 @@ SNUG_INLINE void TransposeScalars(const T* from, int64_t from_stride, int64_t ro
 template <class Vector, class T>
 SNUG_INLINE void MixThree(const T* from, int64_t stride, T* to) {
   constexpr size_t kSize = sizeof(Vector) / sizeof(T);
-  const auto mix = [=]<size_t kThird, size_t... i>(std::integral_constant<size_t, kThird>, std::index_sequence<i...>)
+  Vector red, green, blue;
+  std::memcpy(&red, from, sizeof(Vector));
+  std::memcpy(&green, from + stride, sizeof(Vector));
+  std::memcpy(&blue, from + 2 * stride, sizeof(Vector));
+  const auto mix = [&]<size_t kThird, size_t... i>(std::integral_constant<size_t, kThird>, std::index_sequence<i...>)
       SNUG_LAMBDA {
-    Vector red, green, blue;
-    std::memcpy(&red, from, sizeof(Vector));
-    std::memcpy(&green, from + stride, sizeof(Vector));
-    std::memcpy(&blue, from + 2 * stride, sizeof(Vector));
     // Number n of the result is colour n % 3 of pixel n / 3.
     constexpr size_t kAt = kThird * kSize;
     const Vector two = __builtin_shufflevector(red, green, ((kAt + i) / 3 + ((kAt + i) % 3 == 1 ? kSize : 0))...);
@@ -129,7 +129,8 @@ SNUG_INLINE void TransposeColumns(const T* from, int64_t rows, int64_t columns, 
   constexpr int64_t kSize = kLanes<T>;
   int64_t j = begin;
   if constexpr (std::is_same_v<T, uint32_t> && kIsa != Isa::kBaseline) {
-    using Vector __attribute__((vector_size(kIsa == Isa::kAvx512 ? 64 : 32))) = T;
+    constexpr int64_t kBytes = kIsa == Isa::kAvx512 ? 64 : 32;
+    typedef T Vector __attribute__((vector_size(kBytes)));  // NOLINT: `using` takes no dependent vector_size
     constexpr int64_t kColumns = sizeof(Vector) / sizeof(T);
     if (rows == 3) {
       for (; j + kColumns <= end; j += kColumns) MixThree<Vector>(from + j, columns, to + 3 * j);

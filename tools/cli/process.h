@@ -8,8 +8,9 @@ namespace snug::core::cli {
 // libgomp's idle threads spin for milliseconds before they sleep. On a machine that also has other work they keep the
 // processor from the threads that they wait for, and steps of small networks take several times as long. A shorter time
 // costs an idle machine nothing (docs/benchmarks/engine.md). libgomp reads its settings before main() begins, so this
-// sets GOMP_SPINCOUNT and starts the program anew in the same process. docs/environment.md tells users. It does nothing
-// where GOMP_SPINCOUNT or OMP_WAIT_POLICY is set already.
+// sets GOMP_SPINCOUNT and starts the program anew in the same process, free to run on all processors again that
+// OpenMP's threads have. docs/environment.md tells users. It does nothing where GOMP_SPINCOUNT or OMP_WAIT_POLICY is
+// set already.
 void SpinBriefly(char** argv);
 
 // A file that grows beyond a limit (ulimit -f) is an error of its writing, as a full disk is, and does not end the

@@ -57,7 +57,8 @@ absl::Status RunDepthwise(ConvPart part, const KernelContext& k, const ConvNode&
 
 std::optional<NotServed> WhyNotDepthwiseSizes(const ConvGeometry& g) {
   if (g.groups != g.in_channels || g.groups != g.out_channels) return ByDesign("it is for depthwise convolutions");
-  if (g.spatial != 2 || g.kernel[0] > 5 || !HasDepthwiseTaps(g.kernel[1]) || g.dilation[0] != 1 || g.dilation[1] != 1) {
+  if (g.spatial != 2 || g.kernel[0] > kMostDepthwiseLines || !HasDepthwiseTaps(g.kernel[1]) || g.dilation[0] != 1 ||
+      g.dilation[1] != 1) {
     return ByDesign("it is for 3 x 3 and 5 x 5 taps");
   }
   if (g.in_channels < kLeastDepthwiseChannels) return ByDesign("its channels have to fill a vector");

@@ -1,14 +1,12 @@
 // Every thread has a range of the output's rows, which it does in strips. For each the rows that the depthwise
 // convolution reads are expanded (those that it has in common with the strip before are still there), and what it gives
-// is projected. An image of few rows, of which threads would expand many twice, is done as a whole, by all threads:
-// they share the channels, and where it is projected the pixels. Each number is computed alike whatever the strips are,
-// so bits do not depend on threads.
+// is projected. An image of few rows, of which threads would expand many twice, is done as a whole, product by product,
+// by all threads. Each number is computed alike in any case, so bits do not depend on threads.
 #include "ops/kernels/conv/depthwise/block.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -30,7 +28,7 @@ using Ports = DepthwiseBlockPorts;
 
 constexpr int64_t kTaps = 3;  // in each direction
 // A strip has so many rows that what is between the products takes no more than this, which stays in a second-level
-// cache. Fewer bytes, and rows that strips have in common are moved more often.
+// cache. Fewer bytes, and products have few pixels.
 constexpr int64_t kBetweenBytes = 384 << 10;
 // Threads that share an image expand the rows at their borders twice, so none takes less than this.
 constexpr int64_t kLeastRows = 2;
@@ -107,10 +105,13 @@ struct Cut {
 
  private:
   // Of one image threads expand rows at their borders twice, and one has a row more than others where these do not
-  // come out even. `bytes` are those between the products.
+  // come out even. `bytes` are those between the products. It was measured for few rows and two threads.
   bool WholePays(const ConvGeometry& g, int64_t bytes) const {
     constexpr int64_t kManyMore = 6;  // where the most that a thread expands is more than its share by a sixth of it
-    if (g.batch > 1 || tasks == 1 || bytes > tasks * kBetweenBytes || g.in_channels % kPanel<float> != 0) return false;
+    constexpr int64_t kFewRows = 8;
+    const int64_t panels = g.in_channels / kPanel<float>;  // which threads share where it is not a product
+    if (g.batch > 1 || tasks == 1 || g.out[0] > kFewRows || bytes > 2 * kBetweenBytes) return false;
+    if (g.in_channels % kPanel<float> != 0 || panels < tasks) return false;
     int64_t most = 0;
     for (int64_t task = 0; task < tasks; ++task) {
       const ReadRows read(g, all_rows * task / tasks, all_rows * (task + 1) / tasks);
@@ -225,7 +226,8 @@ void RunWhole(const Block& block) {
            block.input(Ports::kExpandBias), expanded);
   DepthwiseRows<float> rows = RowsOf(block);
   rows.x = expanded;
-  // Threads find the channels in their caches that they have expanded, as they share them alike.
+  // Two threads find the channels in their caches that they have expanded, as a product of so few pixels is shared by
+  // columns.
   ParallelFor(k.threads(), g.in_channels, kPanel<float>, [&](int64_t begin, int64_t end) {
     ConvolveRows(rows, 0, g.out[0], {begin, end - begin}, wide);
   });

@@ -51,14 +51,14 @@ struct Taps {
   Vector kept[kLines > 0 ? kLines* kTaps : 1];
 };
 
-// The lines of data that a row of taps each meets.
-template <int kTaps, class T>
-using Lines = std::array<const T*, kTaps>;
+// Lines of data, one for each line of taps.
+template <class T>
+using Lines = std::array<const T*, kMostDepthwiseLines>;
 
 // Adds to kPixels results what some lines of their windows have. The first pixel's first tap is `at` numbers from where
 // the lines begin. If kInside, all columns of the window are within the row; otherwise those of `columns`.
 template <Isa kIsa, int kTaps, int kStride, int kLines, bool kInside, class T>
-SNUG_INLINE void AddLines(const Lines<kTaps, T>& x, int64_t at, int64_t lines, const TapRange& columns,
+SNUG_INLINE void AddLines(const Lines<T>& x, int64_t at, int64_t lines, const TapRange& columns,
                           const Taps<kIsa, kTaps, kLines>& taps,
                           typename GemmTile<kIsa, float>::Vector (&sums)[kPixels]) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
@@ -89,7 +89,7 @@ SNUG_INLINE void AddLines(const Lines<kTaps, T>& x, int64_t at, int64_t lines, c
 // Computes a row of one vector of channels. x is where the taps of pixel 0 are, in so many lines. kLines is `lines`, or
 // 0.
 template <Isa kIsa, int kTaps, int kStride, int kLines, class T>
-SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const Lines<kTaps, T>& x, const float* tap,
+SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const Lines<T>& x, const float* tap,
                              const float* bias, T* y, std::array<Coming, 3>& coming) {
   using Vector = typename GemmTile<kIsa, float>::Vector;
   constexpr int kWindow = (kPixels - 1) * kStride + kTaps;
@@ -139,7 +139,7 @@ SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, co
       const int64_t lines = tap_rows.end - tap_rows.begin;
       for (int64_t v = first; v < std::min(first + kVectors, vectors); ++v) {
         const int64_t c = channels.first + std::min(v * kLanes, channels.count - kLanes);
-        Lines<kTaps, T> x = {};
+        Lines<T> x = {};
         for (int64_t i = 0; i < lines; ++i) {
           x[static_cast<size_t>(i)] = r.Row(top + tap_rows.begin + i) - r.pad_left * r.channels + c;
         }

@@ -19,6 +19,8 @@ namespace snug::core::ops {
 // Channels that do not fill a vector are done again with their neighbours, so there have to be as many as in a vector
 // of any instruction set.
 inline constexpr int64_t kLeastDepthwiseChannels = 16;
+// Taps along the height, at most.
+inline constexpr int64_t kMostDepthwiseLines = 5;
 // Says whether the number of taps along the width is one that there are loops for.
 constexpr bool HasDepthwiseTaps(int64_t width) { return width == 3 || width == 5; }
 
@@ -29,7 +31,7 @@ struct DepthwiseRows {
   const T* Row(int64_t row) const { return x + (row < turn ? row : row - held_rows) * in_width * channels; }
 
   const T* x = nullptr;  // row 0 of an image, which need not be there if it is not read
-  // Where x has room for so many rows alone, the rows from `turn` on are in the places of those before.
+  // Where x has room for held_rows rows alone, the rows from `turn` on are in the places of the first ones.
   int64_t turn = std::numeric_limits<int64_t>::max(), held_rows = 0;
   int64_t in_height = 0, in_width = 0, channels = 0;
   const float* taps = nullptr;  // [kernel_height * kernel_width][channels]
@@ -50,7 +52,7 @@ struct DepthwiseChannels {
   int64_t first = 0, count = 0;
 };
 
-// Computes the rows [begin, end) of the result, and only some of their channels; the first of them goes to y.
+// Computes some channels of the rows [begin, end) of the result; the first row, with all its channels, begins at y.
 template <class T>
 void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, const DepthwiseChannels& channels, T* y);
 

@@ -12,7 +12,7 @@
 namespace snug::core::ops {
 namespace depthwise {
 
-inline constexpr int64_t kMostTaps = 25;
+inline constexpr int64_t kMostTaps = kMostDepthwiseLines * 5;
 
 // Where the data and the taps of one result lie.
 template <class T>

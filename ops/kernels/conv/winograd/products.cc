@@ -62,9 +62,9 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
     __builtin_prefetch(c + s.to_next_c, 1, 3);
     __builtin_prefetch(c + s.to_next_c + Tile::kLanes, 1, 3);
   }
-  const int64_t links = kTilesAreRows ? s.links : 1;  // known where it can be
-  for (int64_t l = 0; l < links; ++l) {
-    const Link link = s.link[l];
+  const int64_t links = kTilesAreRows ? s.links : 1;  // the compiler is to see that it is one
+  for (int64_t number = 0; number < links; ++number) {
+    const Link link = s.link[number];
     const float* const a = s.a.data + link.a;
     const float* const panel = s.panel + link.panel;
     const auto step = [&](int64_t p) SNUG_LAMBDA {
@@ -167,7 +167,7 @@ template <Isa kIsa, bool kTilesAreRows>
 SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
   using Tile = GemmTile<kIsa, float>;
   const int64_t last = all.list.count - 1, pieces = std::max<int64_t>(1, Parts(all.k, kPieceDepth));
-  const int64_t of_a_piece = kPieceDepth / std::max<int64_t>(1, all.k);  // products
+  const int64_t of_a_piece = kPieceDepth / std::max<int64_t>(1, all.k);  // so many products find room in a piece
   const int64_t most_links = kTilesAreRows ? std::clamp<int64_t>(of_a_piece, 1, kMostLinks) : 1;
   const auto product_at = [&](int64_t q) SNUG_LAMBDA -> const Product& {
     return all.list.products[static_cast<size_t>(std::min(q, last))];
@@ -183,8 +183,7 @@ SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
     while (links < most_links && q + links <= last && product_at(q + links).c == product_at(q).c) ++links;
     return links;
   };
-  // Where a piece of the panels begins. Those from `pieces` on are the next products', of which a product with links
-  // has one each.
+  // Where a piece of the panels of product q begins. Those from `pieces` on are the next products'.
   const auto panel_at = [&](int64_t q, int64_t piece) SNUG_LAMBDA {
     return product_at(q + piece / pieces).b * all.panels_point + piece % pieces * kPieceDepth * Tile::kColumns;
   };

@@ -27,7 +27,8 @@ struct Product {
   uint8_t tiles = 0;  // kWantsHeight | kWantsWidth
   bool first = false;
 };
-struct ProductList {  // those of a result follow each other
+// In which the products of a result follow each other.
+struct ProductList {
   int64_t count = 0;
   std::array<Product, 81> products;
 };

@@ -99,8 +99,9 @@ ProductList ProductsOfConv(const WinogradSizes& s) {
             .c = SumAt<Axis>(i, j),
             .first = IsFirst<Axis>(i) && IsFirst<Axis>(j)};
   });
-  std::stable_sort(list.products.begin(), list.products.begin() + list.count,
-                   [](const Product& a, const Product& b) { return a.c < b.c; });
+  // Those of a sum stay in their sequence, which bits depend on.
+  std::sort(list.products.begin(), list.products.begin() + list.count,
+            [](const Product& a, const Product& b) { return a.c != b.c ? a.c < b.c : a.b < b.b; });
   return list;
 }
 

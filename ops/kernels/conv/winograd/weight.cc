@@ -67,7 +67,7 @@ struct GradWeightCut : Tiling {
         in_blocks(Parts(s.in_channels, in_block)),
         blocks(in_blocks * out_blocks),
         parts(std::clamp<int64_t>(tiles / kLeastPart, 1, Parts(kUnits, blocks))),
-        data_point(kTilesHeld * in_block + kSkew),
+        data_point(kTilesHeld * StrideOfTiles(in_block) + kSkew),
         grad_point(kTilesHeld * kOutBlock + kSkew),
         sums_point(in_block * kOutBlock + kSkew) {}
 

@@ -185,8 +185,16 @@ void Samples(SampleBuilder& s) {
       .Absent()
       .Input({8, 1536, 1, 1})
       .Absent();
-  // An image of so few rows that threads share its channels instead.
+  // Images of few rows: two threads have as many each, or share the channels.
   const std::string wide = "expand { conv { filters: 96 kernel: 1 } activation: RELU6 } ";
+  sample("few_rows_evenly", wide + depthwise + project(6), {1, 6, 6, 5})
+      .Input({96, 6, 1, 1})
+      .Input({96})
+      .Input({96, 1, 3, 3})
+      .Input({96})
+      .Input({6, 96, 1, 1})
+      .Input({6})
+      .Input({1, 6, 6, 5});
   sample("few_rows", wide + depthwise + project(6), {1, 6, 5, 6})
       .Input({96, 6, 1, 1})
       .Input({96})

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from snug import BINARY, SnugTest
+from snug import BINARY, ROOT, SnugTest
 
 
 class CommandTest(SnugTest):
@@ -90,6 +90,14 @@ class StepTest(SnugTest):
     def test_a_mistake_in_the_file_is_located(self):
         path = self.write("bad.pbtxt", 'name: "x"\ninput { name: "i" shape { dim: 4 } }\nlayer { name: "l" input: "j" relu {} }\n')
         self.assertRegex(self.error("step", path), r"bad\.pbtxt:3:\d+: .*j")
+
+    def test_a_layer_that_nothing_reads_is_said(self):
+        with open(os.path.join(ROOT, "models/mlp.pbtxt"), encoding="utf-8") as file:
+            network = file.read()
+        path = self.write("skips.pbtxt", network.replace('input: "relu2" dense', 'input: "relu1" dense'))
+        done = self.run_snug("step", path, "--steps=1")
+        self.assertRegex(done.stderr, r"warning: .*skips\.pbtxt:\d+:\d+: nothing reads fc2\.weight, fc2\.bias")
+        self.assertEqual(self.run_snug("step", "models/mlp.pbtxt", "--steps=1").stderr, "")
 
     def test_no_library_call_falls_back_to_a_reference_kernel(self):
         for model in ("lenet", "resnet18", "mobilenet_v2", "gpt_small"):

@@ -14,6 +14,7 @@
 #include "engine/compile/control/loop_report.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/summary.h"
+#include "engine/compile/unread_parameters.h"
 #include "engine/graph/graph.h"
 #include "engine/run/session/fallbacks.h"
 #include "proto/network_writer.h"
@@ -91,6 +92,7 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
   SayWhatVaries(compiled);
   std::fputs(InVainText(compiled).c_str(), stderr);
+  std::fputs(UnreadParametersText(compiled).c_str(), stderr);
   Fallbacks fallbacks(nullptr);
   SNUG_RETURN_IF_ERROR(fallbacks.AddPassedOver(compiled));
   const GraphSummary& summary = compiled.summary;

@@ -11,6 +11,7 @@
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/compile/pipeline.h"
+#include "engine/compile/unread_parameters.h"
 #include "engine/run/session/random_feed.h"
 #include "engine/run/session/saved_inputs.h"
 #include "engine/run/session/session.h"
@@ -192,6 +193,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
   SayWhatVaries(compiled);
   std::fputs(InVainText(compiled).c_str(), stderr);
+  std::fputs(UnreadParametersText(compiled).c_str(), stderr);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(std::move(compiled), session_options));
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, registry, static_cast<uint64_t>(f.seed)));
   SNUG_RETURN_IF_ERROR(observer.Attach(*session, registry, f.steps));

@@ -17,6 +17,7 @@
 #include "engine/base/text/byte_size.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/printable.h"
+#include "engine/compile/unread_parameters.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
@@ -203,6 +204,7 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   const Compiled& compiled = trainer->session().compiled();
   SayWhatVaries(compiled);
   std::fputs(InVainText(compiled).c_str(), stderr);
+  std::fputs(UnreadParametersText(compiled).c_str(), stderr);
   checkpoint::PosixFileSystem files;
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output.path()));
   if (!f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));

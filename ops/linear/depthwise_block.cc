@@ -135,24 +135,27 @@ void Samples(SampleBuilder& s) {
   const auto sample = [&](const char* name, const std::string& options, const Shape& x) -> auto& {
     return s.Case(name).With(ParseOptions<proto::DepthwiseBlock>(options.c_str())).Input(x).Range(-3, 3);
   };
+  // One whose data are expanded to so many channels, with or without biases.
+  const auto expanded = [&](const char* name, int64_t wide, const char* activation, const std::string& depthwise,
+                            int64_t filters, const Shape& x, bool biases) -> auto& {
+    auto& made = sample(name,
+                        absl::StrCat("expand { conv { filters: ", wide, " kernel: 1 } activation: ", activation, " } ",
+                                     depthwise, project(filters)),
+                        x);
+    const auto bias = [&](int64_t channels) { biases ? made.Input({channels}) : made.Absent(); };
+    made.Input({wide, x[1], 1, 1});
+    bias(wide);
+    made.Input({wide, 1, 3, 3});
+    bias(wide);
+    made.Input({filters, wide, 1, 1});
+    bias(filters);
+    return made;
+  };
   const std::string expand = "expand { conv { filters: 32 kernel: 1 } activation: RELU6 } ";
   const std::string depthwise = "depthwise { conv { kernel: 3 depthwise: true pad: 1 } activation: RELU6 }";
   const std::string strided = "depthwise { conv { kernel: 3 stride: 2 depthwise: true pad: 1 } activation: RELU }";
-  sample("block", expand + depthwise + project(5), {2, 5, 9, 7})
-      .Input({32, 5, 1, 1})
-      .Input({32})
-      .Input({32, 1, 3, 3})
-      .Input({32})
-      .Input({5, 32, 1, 1})
-      .Input({5})
-      .Input({2, 5, 9, 7});
-  sample("strided", expand + strided + project(40), {2, 6, 8, 11})
-      .Input({32, 6, 1, 1})
-      .Input({32})
-      .Input({32, 1, 3, 3})
-      .Input({32})
-      .Input({40, 32, 1, 1})
-      .Input({40});
+  expanded("block", 32, "RELU6", depthwise, 5, {2, 5, 9, 7}, true).Input({2, 5, 9, 7});
+  expanded("strided", 32, "RELU6", strided, 40, {2, 6, 8, 11}, true);
   sample("without_expand", depthwise + project(16), {3, 16, 2, 3})
       .Absent()
       .Absent()
@@ -169,47 +172,12 @@ void Samples(SampleBuilder& s) {
       .Input({3, 43, 1, 1})
       .Absent();
   // So many channels that an image is several strips.
-  sample("strips", "expand { conv { filters: 1536 kernel: 1 } activation: RELU } " + depthwise + project(8),
-         {2, 4, 13, 8})
-      .Input({1536, 4, 1, 1})
-      .Input({1536})
-      .Input({1536, 1, 3, 3})
-      .Input({1536})
-      .Input({8, 1536, 1, 1})
-      .Input({8});
-  sample("strips_in_steps", "expand { conv { filters: 1536 kernel: 1 } activation: RELU } " + strided + project(8),
-         {2, 4, 21, 8})
-      .Input({1536, 4, 1, 1})
-      .Absent()
-      .Input({1536, 1, 3, 3})
-      .Absent()
-      .Input({8, 1536, 1, 1})
-      .Absent();
+  expanded("strips", 1536, "RELU", depthwise, 8, {2, 4, 13, 8}, true);
+  expanded("strips_in_steps", 1536, "RELU", strided, 8, {2, 4, 21, 8}, false);
   // Images of few rows: two threads have as many each, or share the channels.
-  const std::string wide = "expand { conv { filters: 96 kernel: 1 } activation: RELU6 } ";
-  sample("few_rows_evenly", wide + depthwise + project(6), {1, 6, 6, 5})
-      .Input({96, 6, 1, 1})
-      .Input({96})
-      .Input({96, 1, 3, 3})
-      .Input({96})
-      .Input({6, 96, 1, 1})
-      .Input({6})
-      .Input({1, 6, 6, 5});
-  sample("few_rows", wide + depthwise + project(6), {1, 6, 5, 6})
-      .Input({96, 6, 1, 1})
-      .Input({96})
-      .Input({96, 1, 3, 3})
-      .Input({96})
-      .Input({6, 96, 1, 1})
-      .Input({6})
-      .Input({1, 6, 5, 6});
-  sample("few_rows_in_steps", wide + strided + project(70), {1, 6, 9, 5})
-      .Input({96, 6, 1, 1})
-      .Absent()
-      .Input({96, 1, 3, 3})
-      .Absent()
-      .Input({70, 96, 1, 1})
-      .Absent();
+  expanded("few_rows_evenly", 96, "RELU6", depthwise, 6, {1, 6, 6, 5}, true).Input({1, 6, 6, 5});
+  expanded("few_rows", 96, "RELU6", depthwise, 6, {1, 6, 5, 6}, true).Input({1, 6, 5, 6});
+  expanded("few_rows_in_steps", 96, "RELU6", strided, 70, {1, 6, 9, 5}, false);
   sample("other_channels", "depthwise { conv { kernel: 3 depthwise: true pad: 1 } }" + project(3), {1, 5, 4, 4})
       .Absent()
       .Absent()

@@ -43,7 +43,7 @@ std::string UnreadParametersText(const Compiled& compiled) {
   std::string text;
   for (const UnreadLayer& layer : UnreadLayers(compiled.graph)) {
     absl::StrAppend(&text, "warning: ", layer.place, ": nothing reads ", absl::StrJoin(layer.parameters, ", "),
-                    ", which stay as they are: does an input name another layer than it means to?\n");
+                    ", so no step changes that: does an input name another layer than it means to?\n");
   }
   return text;
 }

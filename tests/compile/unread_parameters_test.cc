@@ -31,8 +31,8 @@ std::string TextOf(const std::string& last_input, bool training = true) {
 
 TEST(UnreadParameters, AreSaidWithTheirLayersPlace) {
   EXPECT_THAT(TextOf("first"),
-              testing::MatchesRegex("warning: net:3:[0-9]+: nothing reads second.weight, second.bias, which stay as "
-                                    "they are: does an input name another layer than it means to.\n"));
+              testing::MatchesRegex("warning: net:3:[0-9]+: nothing reads second.weight, second.bias, so no step "
+                                    "changes that: does an input name another layer than it means to.\n"));
 }
 
 TEST(UnreadParameters, AreNoneWhereEachLayerIsReadOrNothingTrains) {

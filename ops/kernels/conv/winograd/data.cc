@@ -58,15 +58,15 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T
 
 template <class T>
 void TransformTiles(const WinogradSizes& s, const Tiling& tiling, const TileBlock& block, int64_t begin, int64_t end,
-                    const Channels& channels, const T* x, float* data, int64_t point_stride) {
+                    const Channels& channels, const T* x, const TransformedTiles& to) {
   WithIsa([&](auto isa) SNUG_LAMBDA {
     WithAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
       using Axis = decltype(axis);
       for (int64_t t = begin; t < end; ++t) {
         const TileAt at(tiling, block[t]), next(tiling, block[std::min(t + 1, end - 1)]);
-        float* const to = data + t * channels.stride();
+        float* const data = to.data + t * to.tile_stride;
         WithWhole(at, [&](auto whole) SNUG_LAMBDA {
-          TransformTile<isa(), Axis, whole()>(s, at, next, channels, x, to, point_stride);
+          TransformTile<isa(), Axis, whole()>(s, at, next, channels, x, data, to.point_stride);
         });
       }
     });
@@ -74,8 +74,8 @@ void TransformTiles(const WinogradSizes& s, const Tiling& tiling, const TileBloc
 }
 
 template void TransformTiles(const WinogradSizes&, const Tiling&, const TileBlock&, int64_t, int64_t, const Channels&,
-                             const float*, float*, int64_t);
+                             const float*, const TransformedTiles&);
 template void TransformTiles(const WinogradSizes&, const Tiling&, const TileBlock&, int64_t, int64_t, const Channels&,
-                             const BFloat16*, float*, int64_t);
+                             const BFloat16*, const TransformedTiles&);
 
 }  // namespace snug::core::winograd

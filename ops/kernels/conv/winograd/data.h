@@ -8,11 +8,16 @@
 
 namespace snug::core::winograd {
 
-// Transforms some channels of the data of the tiles [begin, end) of a block: the i-th tile's are
-// data[point * point_stride + i * channels.stride() + channel]. What lies between channels.count and channels.stride()
-// is of no use.
+// Where the transformed data of a block's tiles go: those of the i-th to data[point * point_stride + i * tile_stride +
+// channel]. What lies between the last channel and the next tile is of no use.
+struct TransformedTiles {
+  float* data;
+  int64_t tile_stride, point_stride;
+};
+
+// Transforms some channels of the data of the tiles [begin, end) of a block.
 template <class T>
 void TransformTiles(const WinogradSizes& s, const Tiling& tiling, const TileBlock& block, int64_t begin, int64_t end,
-                    const Channels& channels, const T* x, float* data, int64_t point_stride);
+                    const Channels& channels, const T* x, const TransformedTiles& to);
 
 }  // namespace snug::core::winograd

@@ -10,6 +10,7 @@
 #include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/parts.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core {
@@ -22,6 +23,7 @@ inline constexpr int64_t kFilterFloats = 6 << 18;
 // point, with its filters, in the first one. Where filters come from further away, it is more.
 inline constexpr int64_t kBlockFloats = 1 << 17;  // of transformed data
 inline constexpr int64_t kLeastTiles = 24, kMostTiles = 32, kMostTilesOfHeld = 48;
+inline constexpr int64_t kMostTilesOfBlock = 64;
 // Floats between the ends of what belongs to one point and the beginning of the next: without them many stores in a row
 // would often fall into one set of the first-level cache.
 inline constexpr int64_t kSkew = 16;
@@ -69,7 +71,7 @@ SNUG_INLINE void WithWhole(const TileAt& at, const Body& body) {
 // those at the lower edge, and those at both. What edges cut off has fewer points.
 class TileBlock {
  public:
-  // At most kMostTilesOfHeld.
+  // At most kMostTilesOfBlock.
   TileBlock(const Tiling& tiling, int64_t first, int64_t count);
 
   int64_t count() const { return count_; }
@@ -78,7 +80,7 @@ class TileBlock {
   const TilesOfProducts& of_products() const { return of_products_; }
 
  private:
-  std::array<int64_t, kMostTilesOfHeld> tiles_;
+  std::array<int64_t, kMostTilesOfBlock> tiles_;
   TilesOfProducts of_products_;
   int64_t count_;
 };
@@ -101,8 +103,6 @@ constexpr int64_t StrideOfTiles(int64_t channels) {
 }
 
 struct Channels {
-  SNUG_INLINE int64_t stride() const { return StrideOfTiles(count); }
-
   int64_t first, count;
 };
 

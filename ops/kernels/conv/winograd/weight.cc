@@ -9,6 +9,7 @@
 #include "ops/kernels/conv/winograd/data.h"
 #include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/tiles.h"
+#include "ops/kernels/conv/winograd/weight_cut.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/gemm_tile.h"
@@ -55,44 +56,6 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, con
   }
 }
 
-// The work is cut into units: up to 64 input channels, kOutBlock output channels, and a part of the tiles. What a
-// unit's thread holds, sums and a few tiles of both factors, stays in its second-level cache. So tiles are transformed
-// once for each block of the other factor's channels, which takes less than to write them to memory and to read them
-// again. Everything follows from the sizes, so bits do not depend on the threads.
-struct GradWeightCut : Tiling {
-  explicit GradWeightCut(const WinogradSizes& s)
-      : Tiling(s),
-        in_block(EqualPart(s.in_channels, s.kind == WinogradKind::kInSteps ? kMostInChannelsInSteps : kMostInChannels,
-                           kWinogradChannels)),
-        in_blocks(Parts(s.in_channels, in_block)),
-        blocks(in_blocks * out_blocks),
-        parts(std::clamp<int64_t>(tiles / kLeastPart, 1, Parts(kUnits, blocks))),
-        data_point(kTilesHeld * StrideOfTiles(in_block) + kSkew),
-        grad_point(kTilesHeld * kOutBlock + kSkew),
-        sums_point(in_block * kOutBlock + kSkew) {}
-
-  // Threads that have work.
-  int64_t workers(int threads) const { return std::min<int64_t>(threads, blocks * parts); }
-  int64_t factor_floats() const { return points * data_point + sums * grad_point; }
-  int64_t sums_floats() const { return products * sums_point; }
-  // Sums of a unit that is not alone are kept for those who add them up.
-  int64_t kept_sums(int threads) const { return parts == 1 ? workers(threads) : blocks * parts; }
-  int64_t bytes(int threads) const {
-    return (workers(threads) * factor_floats() + kept_sums(threads) * sums_floats()) * kFloat;
-  }
-
-  // In steps filters have twice as many sums.
-  static constexpr int64_t kMostInChannels = 64, kMostInChannelsInSteps = 32;
-  static constexpr int64_t kTilesHeld = 32;
-  static constexpr int64_t kLeastPart = 128;  // tiles, of a part
-  static constexpr int64_t kUnits = 16;       // units, if there are tiles enough
-
-  int64_t in_block, in_blocks;
-  int64_t blocks;  // of the result
-  int64_t parts;   // of the tiles
-  int64_t data_point, grad_point, sums_point;
-};
-
 // One call, for its workers.
 template <class T>
 struct GradWeightRun {
@@ -106,45 +69,24 @@ struct GradWeightRun {
 
 // A block of the result.
 struct FilterBlock {
-  FilterBlock(const WinogradSizes& s, const GradWeightCut& cut, int64_t block)
-      : in(block % cut.in_blocks * cut.in_block),
+  FilterBlock(const WinogradSizes& s, const GradWeightCut& cut, int64_t in_block, int64_t out_block)
+      : in(in_block * cut.in_block),
         in_channels(std::min(cut.in_block, s.in_channels - in)),
-        out(block / cut.in_blocks * kOutBlock) {}
+        out(out_block * kOutBlock) {}
   int64_t in, in_channels;
   int64_t out;
 };
 
-// Adds up the products of tiles [begin, end) for a block of the result: sums[product][input channel][kOutBlock].
+// Transforms the gradients of the results of a group's tiles, for the output channels from `out` on.
 template <Isa kIsa, class Axis, class T>
-SNUG_INLINE void AddTiles(const GradWeightRun<T>& run, const FilterBlock& block, int64_t begin, int64_t end,
-                          float* factors, float* sums) {
-  const GradWeightCut& cut = run.cut;
-  float* const data = factors;
-  float* const grads = factors + cut.points * cut.data_point;
-  for (int64_t first = begin; first < end; first += GradWeightCut::kTilesHeld) {
-    const int64_t count = std::min(GradWeightCut::kTilesHeld, end - first);
-    const TileBlock tiles(cut, first, count);
-    const Channels channels = {block.in, block.in_channels};
-    TransformTiles(run.s, cut, tiles, 0, count, channels, run.x, data, cut.data_point);
-    for (int64_t t = 0; t < count; ++t) {
-      const TileAt at(cut, tiles[t]), next(cut, tiles[std::min(t + 1, count - 1)]);
-      WithWhole(at, [&](auto whole) SNUG_LAMBDA {
-        TransformTileGrad<kIsa, Axis, whole()>(run.s, at, next, block.out, run.dy,
-                                               grads + t * GemmTile<kIsa, float>::kColumns, count, cut.grad_point);
-      });
-    }
-    MultiplyPoints({.list = run.products,
-                    .tiles = tiles.of_products(),
-                    .m = block.in_channels,
-                    .k = count,
-                    .a = {data, 1, channels.stride()},
-                    .a_point = cut.data_point,
-                    .panels = grads,
-                    .panel_rows = count,
-                    .panels_point = cut.grad_point,
-                    .c = sums,
-                    .c_point = cut.sums_point,
-                    .accumulate = first > begin});
+SNUG_INLINE void TransformGrads(const GradWeightRun<T>& run, const TileBlock& tiles, int64_t out, float* panels) {
+  const int64_t count = tiles.count();
+  for (int64_t t = 0; t < count; ++t) {
+    const TileAt at(run.cut, tiles[t]), next(run.cut, tiles[std::min(t + 1, count - 1)]);
+    WithWhole(at, [&](auto whole) SNUG_LAMBDA {
+      TransformTileGrad<kIsa, Axis, whole()>(run.s, at, next, out, run.dy, panels + t * GemmTile<kIsa, float>::kColumns,
+                                             count, run.cut.grad_point);
+    });
   }
 }
 
@@ -197,6 +139,41 @@ SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock
   }
 }
 
+// Does a unit. Sums are [product][input channel][kOutBlock] for each block.
+template <Isa kIsa, class Axis, class T>
+SNUG_INLINE void DoUnit(const GradWeightRun<T>& run, const GradWeightUnit& unit, const GradWeightMemory& memory) {
+  const GradWeightCut& cut = run.cut;
+  for (int64_t first = unit.tiles.begin; first < unit.tiles.end; first += cut.group) {
+    const int64_t count = std::min(cut.group, unit.tiles.end - first);
+    const TileBlock tiles(cut, first, count);
+    for (int64_t out = unit.out.begin; out < unit.out.end; ++out) {
+      TransformGrads<kIsa, Axis>(run, tiles, out * kOutBlock, memory.GradsOf(unit, out));
+    }
+    for (int64_t in = unit.in.begin; in < unit.in.end; ++in) {
+      const int64_t first_channel = in * cut.in_block;
+      const Channels channels = {first_channel, std::min(cut.in_block, run.s.in_channels - first_channel)};
+      TransformTiles(run.s, cut, tiles, 0, count, channels, run.x, {memory.data, cut.data_stride, cut.data_point});
+      for (int64_t out = unit.out.begin; out < unit.out.end; ++out) {
+        float* const sums = memory.SumsOf(unit, in, out);
+        MultiplyPoints({.list = run.products,
+                        .tiles = tiles.of_products(),
+                        .m = channels.count,
+                        .k = count,
+                        .a = {memory.data, 1, cut.data_stride},
+                        .a_point = cut.data_point,
+                        .panels = memory.GradsOf(unit, out),
+                        .panel_rows = count,
+                        .panels_point = cut.grad_point,
+                        .c = sums,
+                        .c_point = cut.sums_point,
+                        .accumulate = first > unit.tiles.begin});
+        const bool all = cut.parts == 1 && first + count == unit.tiles.end;
+        if (all) WriteFilterGrads<kIsa, Axis>(run, FilterBlock(run.s, cut, in, out), 0, channels.count, sums);
+      }
+    }
+  }
+}
+
 // Adds the sums of the input channels [begin, begin + count) to others.
 SNUG_INLINE void AddSums(const GradWeightCut& cut, int64_t begin, int64_t count, const float* more, float* sums) {
   for (int64_t product = 0; product < cut.products; ++product) {
@@ -210,27 +187,20 @@ SNUG_INLINE void AddSums(const GradWeightCut& cut, int64_t begin, int64_t count,
 }  // namespace winograd
 
 int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& s) {
-  return winograd::GradWeightCut(s).bytes(threads);
+  return winograd::GradWeightCut(threads, s).bytes();
 }
 
 template <class T>
 void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T* dy, T* dw, void* workspace) {
-  const winograd::GradWeightCut cut(s);
+  const winograd::GradWeightCut cut(threads, s);
   const winograd::ProductList products = winograd::ProductsOfGradWeight(s);
   const winograd::GradWeightRun<T> run = {s, cut, x, dy, dw, products};
-  float* const factors = static_cast<float*>(workspace);
-  float* const all_sums = factors + cut.workers(threads) * cut.factor_floats();
-  ForEachWorker(threads, cut.blocks * cut.parts, [&](int64_t worker, int64_t first, int64_t last) {
+  ForEachWorker(threads, cut.units(), [&](int64_t worker, int64_t first, int64_t last) {
+    const winograd::GradWeightMemory memory(cut, worker, static_cast<float*>(workspace));
     WithIsa([&](auto isa) SNUG_LAMBDA {
       winograd::WithFilterAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
-        using Axis = decltype(axis);
-        for (int64_t unit = first; unit < last; ++unit) {
-          const winograd::FilterBlock block(s, cut, unit / cut.parts);
-          const int64_t part = unit % cut.parts;
-          float* const sums = all_sums + (cut.parts == 1 ? worker : unit) * cut.sums_floats();
-          winograd::AddTiles<isa(), Axis>(run, block, cut.tiles * part / cut.parts, cut.tiles * (part + 1) / cut.parts,
-                                          factors + worker * cut.factor_floats(), sums);
-          if (cut.parts == 1) winograd::WriteFilterGrads<isa(), Axis>(run, block, 0, block.in_channels, sums);
+        for (int64_t i = first; i < last; ++i) {
+          winograd::DoUnit<isa(), decltype(axis)>(run, winograd::GradWeightUnit(cut, i), memory);
         }
       });
     });
@@ -238,14 +208,16 @@ void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T
   if (cut.parts == 1) return;
   constexpr int64_t kChannels = kWinogradChannels;  // at a time
   const int64_t steps = Parts(cut.in_block, kChannels);
+  float* const all_sums = winograd::GradWeightMemory(cut, 0, static_cast<float*>(workspace)).sums;
   ParallelFor(threads, cut.blocks * steps, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
       winograd::WithFilterAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
         for (int64_t i = begin; i < end; ++i) {
-          const winograd::FilterBlock block(s, cut, i / steps);
+          const int64_t number = i / steps;
+          const winograd::FilterBlock block(s, cut, number % cut.in_blocks, number / cut.in_blocks);
           const int64_t c = i % steps * kChannels, count = std::min(kChannels, block.in_channels - c);
           if (count <= 0) continue;
-          float* const sums = all_sums + i / steps * cut.parts * cut.sums_floats();
+          float* const sums = all_sums + number * cut.parts * cut.sums_floats();
           for (int64_t part = 1; part < cut.parts; ++part) {
             winograd::AddSums(cut, c, count, sums + part * cut.sums_floats(), sums);
           }

@@ -44,14 +44,15 @@ struct ConvCut : Tiling {
         group(filters_held ? data_tiles : GroupOf(threads, data_tiles)),
         tile_block(EqualPart(group, kMostTilesOfHeld, kTileStep)),
         slab_point(slab * kOutBlock + kSkew),
-        data_stride(StrideOfTiles(s.in_channels)),
+        data_stride(StrideOfTiles(slab)),
         data_point(data_tiles * data_stride + kSkew),
+        data_slab(points * data_point),
+        data_floats(Parts(s.in_channels, slab) * data_slab),
         sums_point(group * kOutBlock + kSkew) {}
 
-  int64_t data_floats() const { return points * data_point; }
   int64_t sums_floats() const { return sums * sums_point; }
   int64_t bytes(int threads) const {
-    return ((filters_held ? threads : 1) * data_floats() + panel_floats(threads) + threads * sums_floats()) * kFloat;
+    return ((filters_held ? threads : 1) * data_floats + panel_floats(threads) + threads * sums_floats()) * kFloat;
   }
   // For filters that are transformed here.
   int64_t panel_floats(int threads) const {
@@ -68,8 +69,11 @@ struct ConvCut : Tiling {
   int64_t group;       // tiles whose sums a worker has
   int64_t tile_block;  // of a group, multiplied together
   int64_t slab_point;
-  int64_t data_stride;  // from one tile's transformed data to the next one's
-  int64_t data_point, sums_point;
+  // What is transformed of the data lies slab by slab, so that what is read together lies together.
+  int64_t data_stride;  // from one tile to the next one
+  int64_t data_point, data_slab;
+  int64_t data_floats;
+  int64_t sums_point;
 
  private:
   int64_t TilesOfWorker(int threads, int64_t in_channels) const {
@@ -158,7 +162,7 @@ void MultiplyBlock(const ConvRun<T>& run, const BlockOfTiles& block, const Chann
                   .tiles_are_rows = true,
                   .m = block.tiles.count(),
                   .k = channels.count,
-                  .a = {data + channels.first, run.cut.data_stride, 1},
+                  .a = {data, run.cut.data_stride, 1},
                   .a_point = run.cut.data_point,
                   .panels = filters.data,
                   .panel_rows = filters.rows,
@@ -200,8 +204,11 @@ void TransformHeldTiles(int threads, const ConvRun<T>& run, int64_t first, int64
       const int64_t count = std::min(cut.tile_block, std::min(held, group + cut.group) - tile);
       if (from >= count) continue;
       const TileBlock block(cut, first + tile, count);
-      TransformTiles(run.s, cut, block, from, std::min(count, from + kTileStep), {0, run.s.in_channels}, run.x,
-                     data + tile * cut.data_stride, cut.data_point);
+      for (int64_t c = 0; c < run.s.in_channels; c += cut.slab) {
+        TransformTiles(run.s, cut, block, from, std::min(count, from + kTileStep),
+                       {c, std::min(cut.slab, run.s.in_channels - c)}, run.x,
+                       {data + c / cut.slab * cut.data_slab + tile * cut.data_stride, cut.data_stride, cut.data_point});
+      }
     }
   });
 }
@@ -213,14 +220,14 @@ void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const 
   const Channels channels = {0, run.s.in_channels};
   const int64_t few = run.moments.asked() ? kMeasuredTiles : kTileStep / 2;
   ForEachWorker(threads, Parts(cut.tiles, few), [&](int64_t worker, int64_t begin, int64_t end) {
-    float* const own_data = data + worker * cut.data_floats();
+    float* const own_data = data + worker * cut.data_floats;
     float* const own_sums = sums + worker * cut.sums_floats();
     const int64_t blocks = Parts((end - begin) * few, cut.data_tiles);
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t tile = (begin + (end - begin) * i / blocks) * few;
       const int64_t behind = std::min(cut.tiles, (begin + (end - begin) * (i + 1) / blocks) * few);
       const TileBlock tiles(cut, tile, behind - tile);
-      TransformTiles(run.s, cut, tiles, 0, tiles.count(), channels, run.x, own_data, cut.data_point);
+      TransformTiles(run.s, cut, tiles, 0, tiles.count(), channels, run.x, {own_data, cut.data_stride, cut.data_point});
       const BlockOfTiles all = {tiles, tile, own_sums};
       for (int64_t block = 0; block < cut.out_blocks; ++block) {
         MultiplyBlock(run, all, channels, own_data,
@@ -251,8 +258,9 @@ void ConvGroup(const ConvRun<T>& run, int64_t first, int64_t begin, int64_t end,
       TransformFilters(s, run.filters, block * kOutBlock, channels, slab, channels.count, cut.slab_point);
       panels = {slab, channels.count, cut.slab_point};
     }
-    for_each_block(
-        [&](const BlockOfTiles& tiles, const float* from) { MultiplyBlock(run, tiles, channels, from, panels); });
+    for_each_block([&](const BlockOfTiles& tiles, const float* from) {
+      MultiplyBlock(run, tiles, channels, from + c / cut.slab * cut.data_slab, panels);
+    });
   }
   for_each_block([&](const BlockOfTiles& tiles, const float* /*from*/) { WriteBlock(run, tiles, block); });
 }
@@ -304,7 +312,7 @@ void WinogradConv(int threads, const WinogradSizes& s, const T* x, const Winogra
   const winograd::ProductList products = winograd::ProductsOfConv(s);
   const winograd::ConvRun<T> run = {s, cut, x, filters, bias, activation, y, moments, products};
   float* data = static_cast<float*>(workspace);
-  float* panels = data + (cut.filters_held ? threads : 1) * cut.data_floats();
+  float* panels = data + (cut.filters_held ? threads : 1) * cut.data_floats;
   float* sums = panels + cut.panel_floats(threads);
   if (cut.filters_held) {
     if (!cut.filters_given) winograd::TransformAllFilters(threads, s, filters, panels);

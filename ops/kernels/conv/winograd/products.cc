@@ -160,7 +160,7 @@ SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, 
 
 // Rows and steps along k of a product.
 struct Extent {
-  TileRange rows, steps;
+  Range rows, steps;
 };
 
 template <Isa kIsa, bool kTilesAreRows>
@@ -173,7 +173,7 @@ SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
     return all.list.products[static_cast<size_t>(std::min(q, last))];
   };
   const auto extent_of = [&](const Product& product) SNUG_LAMBDA -> Extent {
-    const TileRange& tiles = all.tiles[product.tiles];
+    const Range& tiles = all.tiles[product.tiles];
     if constexpr (kTilesAreRows) return {tiles, {0, all.k}};
     return {{0, all.m}, tiles};
   };

@@ -15,10 +15,10 @@ inline constexpr int64_t kOutBlock = 64;
 // Which tiles a product has: those at an edge have no products at points that only whole rows or columns have. These
 // are bits.
 inline constexpr int kWantsHeight = 1, kWantsWidth = 2, kKindsOfProducts = 4;
-struct TileRange {
+struct Range {
   int64_t begin = 0, end = 0;
 };
-using TilesOfProducts = std::array<TileRange, kKindsOfProducts>;
+using TilesOfProducts = std::array<Range, kKindsOfProducts>;
 
 // One product: of the a-th matrix on the left and the b-th on the right, added to the c-th result unless it is the
 // `first` there. All of a result have the same tiles.

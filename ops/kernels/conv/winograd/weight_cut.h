@@ -45,17 +45,12 @@ struct GradWeightCut : Tiling {
   void ChooseCells(int threads);
 };
 
-// [begin, end)
-struct Span {
-  int64_t begin, end;
-};
-
 struct GradWeightUnit {
   GradWeightUnit(const GradWeightCut& cut, int64_t number);
 
-  Span in, out;  // blocks
+  Range in, out;  // blocks
   int64_t part;
-  Span tiles;
+  Range tiles;
 };
 
 // What a worker has of the workspace.

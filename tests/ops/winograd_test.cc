@@ -366,7 +366,7 @@ void CheckGradWeight(double tolerance) {
       }
     }
     std::vector<T> first;
-    for (const int threads : {1, 3, 16}) {
+    for (const int threads : {1, 3, 5, 16}) {
       std::vector<T> dw(expected.size(), static_cast<T>(NAN));
       const Workspace workspace(WinogradGradWeightWorkspaceBytes(threads, s));
       WinogradGradWeight(threads, s, x.data(), dy.data(), dw.data(), workspace.begin());
@@ -394,8 +394,8 @@ std::vector<float> SomeChannels(const std::vector<float>& data, int64_t channels
 // So many blocks of several groups of tiles that a cell cannot have all that a thread does: their sums would take more
 // memory than is asked for.
 TEST(Winograd, GradientsOfManyFiltersAreThoseOfFewAtATime) {
-  constexpr int64_t kAll = 320, kSome = 80;
-  const WinogradSizes all = InSteps(17, 9, 10, kAll, kAll), some = InSteps(17, 9, 10, kSome, kSome);
+  constexpr int64_t kIn = 352, kOut = 320, kSome = 80;
+  const WinogradSizes all = InSteps(17, 9, 10, kIn, kOut), some = InSteps(17, 9, 10, kSome, kSome);
   const auto gradient = [](int threads, const WinogradSizes& s, const std::vector<float>& x,
                            const std::vector<float>& dy) {
     std::vector<float> dw(static_cast<size_t>(s.out_channels * s.in_channels * Taps(s)), NAN);
@@ -403,17 +403,17 @@ TEST(Winograd, GradientsOfManyFiltersAreThoseOfFewAtATime) {
     WinogradGradWeight(threads, s, x.data(), dy.data(), dw.data(), workspace.begin());
     return dw;
   };
-  const auto x = Uniform<float>(all.batch * all.in_height * all.in_width * kAll, 1);
-  const auto dy = Uniform<float>(all.batch * all.out_height * all.out_width * kAll, 2);
+  const auto x = Uniform<float>(all.batch * all.in_height * all.in_width * kIn, 1);
+  const auto dy = Uniform<float>(all.batch * all.out_height * all.out_width * kOut, 2);
   const std::vector<float> dw = gradient(1, all, x, dy);
-  EXPECT_EQ(gradient(2, all, x, dy), dw);
-  for (int64_t first = 0; first < kAll; first += kSome) {
-    const int64_t last = kAll - kSome - first;  // of output channels, to have others
-    const auto alone = gradient(1, some, SomeChannels(x, kAll, first, kSome), SomeChannels(dy, kAll, last, kSome));
-    for (int64_t out = 0; out < kSome; ++out) {
-      const auto row = dw.begin() + ((last + out) * kAll + first) * Taps(all);
-      EXPECT_TRUE(std::equal(row, row + kSome * Taps(all), alone.begin() + out * kSome * Taps(some)))
-          << "input channels from " << first << ", output channel " << last + out;
+  for (const int threads : {2, 3, 5}) EXPECT_EQ(gradient(threads, all, x, dy), dw) << threads << " threads";
+  for (int64_t in = 0; in + kSome <= kIn; in += kSome) {
+    const int64_t out = kOut - kSome - in;  // to have others of these
+    const auto alone = gradient(1, some, SomeChannels(x, kIn, in, kSome), SomeChannels(dy, kOut, out, kSome));
+    for (int64_t channel = 0; channel < kSome; ++channel) {
+      const auto row = dw.begin() + ((out + channel) * kIn + in) * Taps(all);
+      EXPECT_TRUE(std::equal(row, row + kSome * Taps(all), alone.begin() + channel * kSome * Taps(some)))
+          << "input channels from " << in << ", output channel " << out + channel;
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/transforms.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kit/isa.h"
@@ -240,6 +241,12 @@ struct BetweenStepsAxis {
     }
   }
 };
+
+// A tile's sums and the filters of one block of output channels are to stay in the second-level cache. Between steps
+// each product has a sum of its own, so blocks are smaller, and filters of twice as many input channels have room.
+constexpr int64_t OutBlockOf(WinogradKind kind) {
+  return kind == WinogradKind::kBetweenSteps ? kOutBlock / 2 : kOutBlock;
+}
 
 // Calls body(axis) for the axis whose filters that kind has: both directions in steps have the same.
 template <class Body>

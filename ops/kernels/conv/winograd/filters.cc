@@ -46,7 +46,7 @@ SNUG_INLINE void TransformFiltersAlong(const WinogradSizes& s, const WinogradFil
   constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
   constexpr int64_t kProducts = Axis::kProducts, kLine = Axis::kTaps, kTaps = kLine * kLine;
   static_assert(kWinogradChannels % kLanes == 0, "a vector's output channels are all there, or none is");
-  for (int64_t o = 0; o < kOutBlock; o += kLanes) {
+  for (int64_t o = 0; o < OutBlockOf(s.kind); o += kLanes) {
     float* panel = panels + o / kColumns * kColumns * rows + o % kColumns;
     for (int64_t first = 0; first < channels.count; first += kLanes) {
       const int64_t count = std::min(kLanes, channels.count - first);
@@ -100,7 +100,7 @@ void TransformAllFilters(int threads, const WinogradSizes& s, const WinogradFilt
   ParallelFor(threads, tiling.out_blocks * parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t block = unit / parts, c = unit % parts * kChannels;
-      TransformFilters(s, filters, block * kOutBlock, {c, std::min(kChannels, s.in_channels - c)},
+      TransformFilters(s, filters, block * tiling.out_block, {c, std::min(kChannels, s.in_channels - c)},
                        panels + block * tiling.filter_floats() + c * PanelColumns(), s.in_channels,
                        tiling.filter_point);
     }

@@ -8,7 +8,7 @@
 
 namespace snug::core::winograd {
 
-// Transforms the filters of kOutBlock output channels from `out` on, of some input channels, into panels that have
+// Transforms the filters of a block of output channels from `out` on, of some input channels, into panels that have
 // `rows`, the first of them for the first of these channels: [product][panel][row][columns of a panel]. Output channels
 // that are not there get zeros.
 template <class T>

@@ -45,7 +45,7 @@ struct Strip {
 
 // Multiplies whole rows of a register tile, as MultiplyTile does, and asks for what it has here of the next piece's
 // rows, unless another strip does, and of a later piece of the panels.
-template <Isa kIsa, bool kTilesAreRows, bool kAsksForRows, AskedPiece kAsked>
+template <Isa kIsa, int64_t kN, bool kTilesAreRows, bool kAsksForRows, AskedPiece kAsked>
 SNUG_INLINE void MultiplyStrip(const Strip& s) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
@@ -53,7 +53,7 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
   Vector sum[kRows][2];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    float* const c = s.c + r * kOutBlock;
+    float* const c = s.c + r * kN;
     sum[r][0] = sum[r][1] = Vector{};
     if (s.accumulate) {
       LoadFloats(c, sum[r][0]);
@@ -107,27 +107,27 @@ SNUG_INLINE void MultiplyStrip(const Strip& s) {
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    StoreFloats(sum[r][0], s.c + r * kOutBlock);
-    StoreFloats(sum[r][1], s.c + r * kOutBlock + Tile::kLanes);
+    StoreFloats(sum[r][0], s.c + r * kN);
+    StoreFloats(sum[r][1], s.c + r * kN + Tile::kLanes);
   }
 }
 
-template <Isa kIsa, bool kTilesAreRows, bool kAsksForRows>
+template <Isa kIsa, int64_t kN, bool kTilesAreRows, bool kAsksForRows>
 SNUG_INLINE void MultiplyStripThatAsks(AskedPiece asked, const Strip& s) {
   switch (asked) {
     case AskedPiece::kNone:
-      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNone>(s);
+      return MultiplyStrip<kIsa, kN, kTilesAreRows, kAsksForRows, AskedPiece::kNone>(s);
     case AskedPiece::kNext:
-      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kNext>(s);
+      return MultiplyStrip<kIsa, kN, kTilesAreRows, kAsksForRows, AskedPiece::kNext>(s);
     case AskedPiece::kAfterNext:
-      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kAfterNext>(s);
+      return MultiplyStrip<kIsa, kN, kTilesAreRows, kAsksForRows, AskedPiece::kAfterNext>(s);
     case AskedPiece::kBoth:
-      return MultiplyStrip<kIsa, kTilesAreRows, kAsksForRows, AskedPiece::kBoth>(s);
+      return MultiplyStrip<kIsa, kN, kTilesAreRows, kAsksForRows, AskedPiece::kBoth>(s);
   }
 }
 
 // Multiplies `m` rows. `first` is where they, their results and the first panel begin.
-template <Isa kIsa, bool kTilesAreRows>
+template <Isa kIsa, int64_t kN, bool kTilesAreRows>
 SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, int64_t m, const Strip& first) {
   using Tile = GemmTile<kIsa, float>;
   const bool alone = m < 2 * Tile::kRows;
@@ -135,24 +135,24 @@ SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const PointProducts& all, 
     if (strip == 0) return all.panels_from_memory && alone ? AskedPiece::kBoth : AskedPiece::kNext;
     return strip == 1 && all.panels_from_memory ? AskedPiece::kAfterNext : AskedPiece::kNone;
   };
-  for (int64_t j = 0; j < kOutBlock; j += Tile::kColumns) {
+  for (int64_t j = 0; j < kN; j += Tile::kColumns) {
     for (int64_t i = 0; i < m; i += Tile::kRows) {
       Strip s = first;
       s.a = first.a.At(i, 0);
       s.panel += j * all.panel_rows;
-      s.c += i * kOutBlock + j;
+      s.c += i * kN + j;
       const int64_t rows = std::min<int64_t>(Tile::kRows, m - i);
       if (rows < Tile::kRows) {
         for (int64_t l = 0; l < s.links; ++l) {
           StridedMatrix<float> a = s.a;
           a.data += s.link[l].a;
-          MultiplyTile(isa, rows, s.depth, a, s.panel + s.link[l].panel, Tile::kColumns, s.c, kOutBlock,
+          MultiplyTile(isa, rows, s.depth, a, s.panel + s.link[l].panel, Tile::kColumns, s.c, kN,
                        s.accumulate || l > 0);
         }
       } else if (j == 0) {
-        MultiplyStripThatAsks<kIsa, kTilesAreRows, true>(asked_by(i / Tile::kRows), s);
+        MultiplyStripThatAsks<kIsa, kN, kTilesAreRows, true>(asked_by(i / Tile::kRows), s);
       } else {
-        MultiplyStripThatAsks<kIsa, kTilesAreRows, false>(asked_by(i / Tile::kRows), s);
+        MultiplyStripThatAsks<kIsa, kN, kTilesAreRows, false>(asked_by(i / Tile::kRows), s);
       }
     }
   }
@@ -163,7 +163,7 @@ struct Extent {
   Range rows, steps;
 };
 
-template <Isa kIsa, bool kTilesAreRows>
+template <Isa kIsa, int64_t kN, bool kTilesAreRows>
 SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
   using Tile = GemmTile<kIsa, float>;
   const int64_t last = all.list.count - 1, pieces = std::max<int64_t>(1, Parts(all.k, kPieceDepth));
@@ -200,7 +200,7 @@ SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
       Strip s = {.depth = std::min(kPieceDepth, steps.end - p),
                  .a = all.a.At(rows.begin, p),
                  .panel = all.panels + product.b * all.panels_point + p * Tile::kColumns,
-                 .c = all.c + product.c * all.c_point + rows.begin * kOutBlock,
+                 .c = all.c + product.c * all.c_point + rows.begin * kN,
                  .accumulate = accumulate || p > steps.begin,
                  .to_next_c = 0,
                  .links = links,
@@ -219,9 +219,9 @@ SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
         const auto [next_rows, next_steps] = extent_of(next);
         to.to_next_a = (next.a - of.a) * all.a_point + (next_rows.begin - rows.begin) * all.a.row +
                        (next_steps.begin - p) * all.a.col;
-        if (l == 0) s.to_next_c = (next.c - product.c) * all.c_point + (next_rows.begin - rows.begin) * kOutBlock;
+        if (l == 0) s.to_next_c = (next.c - product.c) * all.c_point + (next_rows.begin - rows.begin) * kN;
       }
-      MultiplyPiece<kIsa, kTilesAreRows>(isa, all, rows.end - rows.begin, s);
+      MultiplyPiece<kIsa, kN, kTilesAreRows>(isa, all, rows.end - rows.begin, s);
       p += kPieceDepth;
     } while (p < steps.end);
   }
@@ -230,10 +230,13 @@ SNUG_INLINE void MultiplyAll(IsaConstant<kIsa> isa, const PointProducts& all) {
 }  // namespace
 
 void MultiplyPoints(const PointProducts& products) {
-  if (products.tiles_are_rows) {
-    WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), true>(isa, products); });
+  // Functions of their own: in one, the compiler has fewer registers for each.
+  if (!products.tiles_are_rows) {
+    WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), kOutBlock, false>(isa, products); });
+  } else if (products.n == kOutBlock) {
+    WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), kOutBlock, true>(isa, products); });
   } else {
-    WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), false>(isa, products); });
+    WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyAll<isa(), kOutBlock / 2, true>(isa, products); });
   }
 }
 

@@ -33,15 +33,15 @@ struct ProductList {
   std::array<Product, 81> products;
 };
 
-// c [m, kOutBlock] (+)= a [m, k] b [k, kOutBlock] for each product. Where one matrix ends the next begins `..._point`
+// c [m, n] (+)= a [m, k] b [k, n] for each product. Where one matrix ends the next begins `..._point`
 // floats after it began. A product is so short that the first-level cache has none of it when it begins: so what the
 // next one reads is asked for while this one is computed. Either m or k is the number of tiles, of which a product may
 // have a part: then `a` has rows whose elements, or else columns whose elements, lie together.
 struct PointProducts {
   const ProductList& list;
   TilesOfProducts tiles;
-  bool tiles_are_rows = false;  // otherwise tiles are steps along k
-  int64_t m = 0, k = 0;
+  bool tiles_are_rows = false;          // otherwise tiles are steps along k
+  int64_t m = 0, n = kOutBlock, k = 0;  // where tiles are rows, n may be half as much
   StridedMatrix<float> a;
   int64_t a_point = 0;
   const float* panels = nullptr;  // b, [panel][panel_rows][columns of a register tile]

@@ -23,7 +23,7 @@ SNUG_INLINE void WriteTile(const WinogradSizes& s, const TileAt& at, const TileA
   constexpr int64_t kLanes = kLanesOf<kIsa>, kSums = Axis::kSums, kResults = Axis::kResults;
   const int64_t height = kWhole ? Axis::kTile : at.height, width = kWhole ? Axis::kTile : at.width;
   const TilePixels pixels = ResultPixels<Axis>(s, at), coming = ResultPixels<Axis>(s, next);
-  const int64_t channels = std::min(kOutBlock, s.out_channels - out);
+  const int64_t channels = std::min(OutBlockOf(s.kind), s.out_channels - out);
   const int64_t lines = Axis::ResultCount(height), line_pixels = Axis::ResultCount(width);
   for (int64_t o = 0; o < channels; o += kLanes) {
 #pragma GCC unroll 9
@@ -108,7 +108,7 @@ void WriteTiles(const WinogradSizes& s, const Tiling& tiling, const TileBlock& t
       const auto write = [&](const auto& activate) SNUG_LAMBDA {
         for (int64_t t = 0; t < tiles.count(); ++t) {
           const TileAt at(tiling, tiles[t]), next(tiling, tiles[std::min(t + 1, tiles.count() - 1)]);
-          const float* const from = sums + t * kOutBlock;
+          const float* const from = sums + t * tiling.out_block;
           WithWhole(at, [&](auto whole) SNUG_LAMBDA {
             WriteTile<isa(), Axis, whole()>(s, at, next, out, from, sum_stride, bias, activate, y);
           });

@@ -74,8 +74,9 @@ Tiling::Tiling(const WinogradSizes& s) {
   rows = Parts(height, tile_side);
   columns = Parts(width, tile_side);
   tiles = s.batch * rows * columns;
-  out_blocks = Parts(s.out_channels, kOutBlock);
-  filter_point = s.in_channels * kOutBlock + kSkew;
+  out_block = OutBlockOf(s.kind);
+  out_blocks = Parts(s.out_channels, out_block);
+  filter_point = s.in_channels * out_block + kSkew;
 }
 
 TileBlock::TileBlock(const Tiling& tiling, int64_t first, int64_t count) : count_(count) {

@@ -10,7 +10,6 @@
 #include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/winograd.h"
 #include "ops/kernels/matmul/gemm_tile.h"
-#include "ops/kernels/matmul/parts.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core {
@@ -23,6 +22,7 @@ inline constexpr int64_t kFilterFloats = 6 << 18;
 // point, with its filters, in the first one. Where filters come from further away, it is more.
 inline constexpr int64_t kBlockFloats = 1 << 17;  // of transformed data
 inline constexpr int64_t kLeastTiles = 24, kMostTiles = 32, kMostTilesOfHeld = 48;
+// Of a block, in whose products tiles are rows or steps along k. With more steps they are no faster.
 inline constexpr int64_t kMostTilesOfBlock = 64;
 // Floats between the ends of what belongs to one point and the beginning of the next: without them many stores in a row
 // would often fall into one set of the first-level cache.
@@ -39,7 +39,7 @@ struct Tiling {
   int64_t points, products, sums;  // of a tile
   int64_t height, width;           // in results
   int64_t rows, columns, tiles;    // of tiles: in an image, and in all
-  int64_t out_blocks;
+  int64_t out_block, out_blocks;   // output channels that are worked at together
   int64_t filter_point;
 };
 

@@ -69,11 +69,9 @@ struct GradWeightRun {
 
 // A block of the result.
 struct FilterBlock {
-  FilterBlock(const WinogradSizes& s, const GradWeightCut& cut, int64_t in_block, int64_t out_block)
-      : in(in_block * cut.in_block),
-        in_channels(std::min(cut.in_block, s.in_channels - in)),
-        out(out_block * kOutBlock) {}
-  int64_t in, in_channels;
+  FilterBlock(const GradWeightCut& cut, int64_t in_block, int64_t out_block)
+      : in(cut.ChannelsOf(in_block)), out(out_block * kOutBlock) {}
+  Channels in;
   int64_t out;
 };
 
@@ -124,7 +122,7 @@ SNUG_INLINE void WriteFilterGrads(const GradWeightRun<T>& run, const FilterBlock
           for (int64_t j = 0; j < kLine; ++j) StoreFloats(line[j], taps + (c * kTaps + i * kLine + j) * kLanes);
         }
       }
-      T* const filters = run.dw + (block.out + o) * dw_row + (block.in + first) * kTaps;
+      T* const filters = run.dw + (block.out + o) * dw_row + (block.in.first + first) * kTaps;
       const int64_t elements = count * kTaps;
       int64_t written = 0;
       if constexpr (std::is_same_v<T, float>) {
@@ -150,8 +148,7 @@ SNUG_INLINE void DoUnit(const GradWeightRun<T>& run, const GradWeightUnit& unit,
       TransformGrads<kIsa, Axis>(run, tiles, out * kOutBlock, memory.GradsOf(unit, out));
     }
     for (int64_t in = unit.in.begin; in < unit.in.end; ++in) {
-      const int64_t first_channel = in * cut.in_block;
-      const Channels channels = {first_channel, std::min(cut.in_block, run.s.in_channels - first_channel)};
+      const Channels channels = cut.ChannelsOf(in);
       TransformTiles(run.s, cut, tiles, 0, count, channels, run.x, {memory.data, cut.data_stride, cut.data_point});
       for (int64_t out = unit.out.begin; out < unit.out.end; ++out) {
         float* const sums = memory.SumsOf(unit, in, out);
@@ -168,7 +165,7 @@ SNUG_INLINE void DoUnit(const GradWeightRun<T>& run, const GradWeightUnit& unit,
                         .c_point = cut.sums_point,
                         .accumulate = first > unit.tiles.begin});
         const bool all = cut.parts == 1 && first + count == unit.tiles.end;
-        if (all) WriteFilterGrads<kIsa, Axis>(run, FilterBlock(run.s, cut, in, out), 0, channels.count, sums);
+        if (all) WriteFilterGrads<kIsa, Axis>(run, FilterBlock(cut, in, out), 0, channels.count, sums);
       }
     }
   }
@@ -214,8 +211,8 @@ void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T
       winograd::WithFilterAxis(s.kind, [&](auto axis) SNUG_LAMBDA {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t number = i / steps;
-          const winograd::FilterBlock block(s, cut, number % cut.in_blocks, number / cut.in_blocks);
-          const int64_t c = i % steps * kChannels, count = std::min(kChannels, block.in_channels - c);
+          const winograd::FilterBlock block(cut, number % cut.in_blocks, number / cut.in_blocks);
+          const int64_t c = i % steps * kChannels, count = std::min(kChannels, block.in.count - c);
           if (count <= 0) continue;
           float* const sums = all_sums + number * cut.parts * cut.sums_floats();
           for (int64_t part = 1; part < cut.parts; ++part) {

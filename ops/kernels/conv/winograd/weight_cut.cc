@@ -9,15 +9,13 @@ namespace snug::core::winograd {
 namespace {
 
 // A block of the result has so many input channels. In steps, where filters have twice as many sums, it has half of
-// them, so that its sums stay in the second-level cache.
+// them: then the sums of a block have room in the second-level cache.
 constexpr int64_t kMostInChannels = 64, kMostInChannelsInSteps = 32;
-// With more tiles in a group products are no faster, and its transformed data take more memory.
-constexpr int64_t kMostTilesOfGroup = 64;
-// Tiles are cut into parts where blocks are few.
-constexpr int64_t kLeastPart = 128;  // tiles
-constexpr int64_t kUnits = 16;
-// Cells have fewer blocks where the sums that workers keep would else be more floats (16 MB).
-constexpr int64_t kMostSums = 4 << 20;
+// Where blocks are few, tiles are cut into parts of at least so many, for as many threads.
+constexpr int64_t kLeastPart = 128, kUsualThreads = 16;
+// What a worker has of a cell, the transformed gradients and sums that are kept, is at most so many floats (8 MB),
+// unless a cell is a block.
+constexpr int64_t kMostOfCell = 2 << 20;
 // Multiply-adds in the time that one value of a factor takes to be transformed.
 constexpr int64_t kProductsPerTransformed = 10;
 
@@ -25,12 +23,14 @@ constexpr int64_t kProductsPerTransformed = 10;
 
 GradWeightCut::GradWeightCut(int threads, const WinogradSizes& s)
     : Tiling(s),
+      in_channels(s.in_channels),
       in_block(EqualPart(s.in_channels, s.kind == WinogradKind::kInSteps ? kMostInChannelsInSteps : kMostInChannels,
                          kWinogradChannels)),
       in_blocks(Parts(s.in_channels, in_block)),
       blocks(in_blocks * out_blocks),
-      parts(std::clamp<int64_t>(tiles / kLeastPart, 1, Parts(kUnits, blocks))),
-      group(EqualPart(Parts(tiles, parts), kMostTilesOfGroup, 1)),
+      parts(std::clamp<int64_t>(tiles / kLeastPart, 1, Parts(kUsualThreads, blocks))),
+      group(
+          EqualPart(Parts(tiles, parts), kMostTilesOfBlock, 2)),  // even, so that points do not share a set of a cache
       data_stride(StrideOfTiles(in_block)),
       data_point(group * data_stride + kSkew),
       grad_point(group * kOutBlock + kSkew),
@@ -45,13 +45,15 @@ void GradWeightCut::ChooseCells(int threads) {
   for (int64_t down = 1; down <= in_blocks; ++down) {
     for (int64_t across = 1; across <= out_blocks; ++across) {
       const int64_t in = Parts(in_blocks, down), out = Parts(out_blocks, across);
+      const bool keeps = parts == 1 && group < tiles;
+      const int64_t of_cell = out * sums * grad_point + (keeps ? in * out * sums_floats() : 0);
+      if (in * out > 1 && of_cell > kMostOfCell) continue;
       const int64_t cells = Parts(in_blocks, in) * Parts(out_blocks, out);
-      const bool kept_by_workers = parts == 1 && group < tiles && in * out > 1;
-      if (kept_by_workers && std::min<int64_t>(threads, cells) * in * out * sums_floats() > kMostSums) continue;
-      const int64_t in_channels = in * in_block, out_channels = out * kOutBlock;
+      const int64_t rounds = Parts(cells * parts, threads);
+      const int64_t cell_in_channels = in * in_block, cell_out_channels = out * kOutBlock;
+      const int64_t transformed = points * cell_in_channels + sums * cell_out_channels;
       const int64_t cost =
-          Parts(cells * parts, threads) * (products * in_channels * out_channels +
-                                           kProductsPerTransformed * (points * in_channels + sums * out_channels));
+          rounds * (products * cell_in_channels * cell_out_channels + kProductsPerTransformed * transformed);
       if (cost >= least) continue;
       least = cost;
       cell_in = in;
@@ -70,9 +72,12 @@ GradWeightUnit::GradWeightUnit(const GradWeightCut& cut, int64_t number) : part(
 }
 
 float* GradWeightMemory::SumsOf(const GradWeightUnit& unit, int64_t in, int64_t out) const {
-  const int64_t in_cell = (in - unit.in.begin) * cut.cell_out + (out - unit.out.begin);
-  const int64_t number = cut.parts > 1 ? (out * cut.in_blocks + in) * cut.parts + unit.part
-                                       : worker * cut.sums_of_worker() + in_cell % cut.sums_of_worker();
+  int64_t number = worker * cut.sums_of_worker();
+  if (cut.parts > 1) {
+    number = (out * cut.in_blocks + in) * cut.parts + unit.part;
+  } else if (cut.group < cut.tiles) {
+    number += (in - unit.in.begin) * cut.cell_out + out - unit.out.begin;
+  }
   return sums + number * cut.sums_floats();
 }
 

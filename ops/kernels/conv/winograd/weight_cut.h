@@ -1,11 +1,13 @@
 // How the gradient of the filters by Winograd's filtering is cut into work (weight.cc), and where a worker has memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ops/kernels/conv/winograd/products.h"
 #include "ops/kernels/conv/winograd/tiles.h"
 #include "ops/kernels/conv/winograd/winograd.h"
+#include "ops/kernels/matmul/parts.h"
 
 namespace snug::core::winograd {
 
@@ -24,18 +26,22 @@ struct GradWeightCut : Tiling {
   int64_t grads_floats() const { return cell_out * sums * grad_point; }  // of a cell
   int64_t factor_floats() const { return grads_floats() + points * data_point; }
   int64_t sums_floats() const { return products * sums_point; }  // of a block
-  // Sums are written as soon as a block has all of its tiles. Those of several groups are kept until then, and those of
-  // parts for who adds them up.
+  // A block's sums become gradients as soon as it has all of its tiles. Until then those of several groups are kept,
+  // for all blocks of a cell, and those of parts for whoever adds them up.
   int64_t sums_of_worker() const { return group < tiles ? cell_in * cell_out : 1; }
   int64_t bytes() const {
     const int64_t kept = parts > 1 ? blocks * parts : workers * sums_of_worker();
     return (workers * factor_floats() + kept * sums_floats()) * kFloat;
   }
+  Channels ChannelsOf(int64_t block) const {
+    return {block * in_block, std::min(in_block, in_channels - block * in_block)};
+  }
 
+  int64_t in_channels;
   int64_t in_block, in_blocks;
   int64_t blocks;                     // of the result
   int64_t parts;                      // of the tiles
-  int64_t group;                      // tiles of a part, at most
+  int64_t group;                      // tiles that are transformed together, at most
   int64_t cell_in = 1, cell_out = 1;  // blocks of a cell
   int64_t workers;                    // threads that have work
   int64_t data_stride;                // from a tile's transformed data to the next one's

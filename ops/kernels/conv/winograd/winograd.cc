@@ -43,12 +43,12 @@ struct ConvCut : Tiling {
         data_tiles(filters_held ? TilesOfWorker(threads, s.in_channels) : HeldTiles(threads, s.in_channels)),
         group(filters_held ? data_tiles : GroupOf(threads, data_tiles)),
         tile_block(EqualPart(group, kMostTilesOfHeld, kTileStep)),
-        slab_point(slab * kOutBlock + kSkew),
+        slab_point(slab * out_block + kSkew),
         data_stride(StrideOfTiles(slab)),
         data_point(data_tiles * data_stride + kSkew),
         data_slab(points * data_point),
         data_floats(Parts(s.in_channels, slab) * data_slab),
-        sums_point(group * kOutBlock + kSkew) {}
+        sums_point(group * out_block + kSkew) {}
 
   int64_t sums_floats() const { return sums * sums_point; }
   int64_t bytes(int threads) const {
@@ -81,7 +81,7 @@ struct ConvCut : Tiling {
         std::clamp(kBlockFloats / points / in_channels / kTileStep * kTileStep, kLeastTiles, kMostTiles);
     return std::min(most, Parts(Parts(tiles, threads), kTileStep) * kTileStep);
   }
-  int64_t MostOfSlabs() const { return kGroupFloats / sums / kOutBlock / kTileStep * kTileStep; }
+  int64_t MostOfSlabs() const { return kGroupFloats / sums / out_block / kTileStep * kTileStep; }
   int64_t MostOfGroup() const { return slabs ? MostOfSlabs() : std::min(MostOfSlabs(), kMostTilesOfHeld); }
   int64_t HeldTiles(int threads, int64_t in_channels) const {
     const int64_t most =
@@ -99,7 +99,7 @@ struct ConvCut : Tiling {
   // filters that are given.
   int64_t SlabOf(const WinogradSizes& s) const {
     if (!slabs) return s.in_channels;
-    return std::min(s.in_channels, kSlabFloats / products / kOutBlock / kWinogradChannels * kWinogradChannels);
+    return std::min(s.in_channels, kSlabFloats / products / out_block / kWinogradChannels * kWinogradChannels);
   }
 };
 
@@ -161,6 +161,7 @@ void MultiplyBlock(const ConvRun<T>& run, const BlockOfTiles& block, const Chann
                   .tiles = block.tiles.of_products(),
                   .tiles_are_rows = true,
                   .m = block.tiles.count(),
+                  .n = run.cut.out_block,
                   .k = channels.count,
                   .a = {data, run.cut.data_stride, 1},
                   .a_point = run.cut.data_point,
@@ -177,14 +178,14 @@ void MultiplyBlock(const ConvRun<T>& run, const BlockOfTiles& block, const Chann
 template <class T>
 void WriteBlock(const ConvRun<T>& run, const BlockOfTiles& from, int64_t block) {
   const WinogradSizes& s = run.s;
-  const int64_t out = block * kOutBlock, count = from.tiles.count();
+  const int64_t out = block * run.cut.out_block, count = from.tiles.count();
   WriteTiles(s, run.cut, from.tiles, out, from.sums, run.cut.sums_point, run.bias, run.activation, run.y);
   if (!run.moments.asked()) return;
   WithIsa([&](auto isa) SNUG_LAMBDA {
     for (int64_t t = 0; t < count; t += kMeasuredTiles) {
       const Pixels<T> pixels(s, run.cut, from.first + t, std::min(kMeasuredTiles, count - t), run.y + out);
       run.moments.template Measure<isa()>((from.first + t) / kMeasuredTiles, out,
-                                          std::min(kOutBlock, s.out_channels - out), pixels.count,
+                                          std::min(run.cut.out_block, s.out_channels - out), pixels.count,
                                           [&](int64_t i) SNUG_LAMBDA { return pixels.places[i]; });
     }
   });
@@ -248,14 +249,14 @@ void ConvGroup(const ConvRun<T>& run, int64_t first, int64_t begin, int64_t end,
   const auto for_each_block = [&](const auto& body) {
     for (int64_t tile = begin; tile < end; tile += cut.tile_block) {
       const TileBlock tiles(cut, first + tile, std::min(cut.tile_block, end - tile));
-      body(BlockOfTiles{tiles, first + tile, sums + (tile - begin) * kOutBlock}, data + tile * cut.data_stride);
+      body(BlockOfTiles{tiles, first + tile, sums + (tile - begin) * cut.out_block}, data + tile * cut.data_stride);
     }
   };
   for (int64_t c = 0; c < s.in_channels; c += cut.slab) {
     const Channels channels = {c, std::min(cut.slab, s.in_channels - c)};
     FilterPanels panels = {filters.data + c * PanelColumns(), filters.rows, filters.point_stride};
     if (slab != nullptr) {
-      TransformFilters(s, run.filters, block * kOutBlock, channels, slab, channels.count, cut.slab_point);
+      TransformFilters(s, run.filters, block * cut.out_block, channels, slab, channels.count, cut.slab_point);
       panels = {slab, channels.count, cut.slab_point};
     }
     for_each_block([&](const BlockOfTiles& tiles, const float* from) {
@@ -282,7 +283,7 @@ void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, float* ow
         if (cut.filters_given) {
           filters = {run.filters.transformed + block * cut.filter_floats(), s.in_channels, cut.filter_point};
         } else if (!cut.slabs && (task == begin || tile == 0)) {
-          TransformFilters(s, run.filters, block * kOutBlock, {0, s.in_channels}, own_filters, s.in_channels,
+          TransformFilters(s, run.filters, block * cut.out_block, {0, s.in_channels}, own_filters, s.in_channels,
                            cut.slab_point);
         }
         const bool in_slabs = cut.slabs && !cut.filters_given;

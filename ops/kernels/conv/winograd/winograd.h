@@ -71,7 +71,8 @@ void WinogradConv(int threads, const WinogradSizes& sizes, const T* x, const Win
 int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& sizes, bool transformed);
 int64_t WinogradMomentsBytes(const WinogradSizes& sizes);
 
-// Sets dw [out_channels, in_channels, taps, taps], for the kinds that are forward convolutions.
+// Sets dw [out_channels, in_channels, taps, taps], for the kinds that are forward convolutions. The workspace is for as
+// many threads as run it: for fewer it may be larger.
 template <class T>
 void WinogradGradWeight(int threads, const WinogradSizes& sizes, const T* x, const T* dy, T* dw, void* workspace);
 int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& sizes);

@@ -52,6 +52,19 @@ bool BeatTiles(ConvPart part, const ConvGeometry& g) {
   return channels * filters <= 256 && (channels <= 2 || (channels <= 6 && channels * g.out[1] <= 100));
 }
 
+// Where vectors have products of bfloat16, which spans have not.
+bool BeatVectorsOfBFloat16(ConvPart part, const ConvGeometry& g) {
+  switch (part) {
+    case ConvPart::kForward:
+      return g.in_channels == 1 && g.out_channels <= 8;
+    case ConvPart::kGradInput:
+      return g.in_channels <= 3;
+    case ConvPart::kGradWeight:
+      break;
+  }
+  return false;
+}
+
 // Images of bfloat16 are cast for the library, so it is slower there.
 bool BeatVectors(ConvPart part, const ConvGeometry& g, bool cast) {
   const int64_t channels = g.in_channels, filters = g.out_channels;
@@ -73,7 +86,8 @@ bool BeatVectors(ConvPart part, const ConvGeometry& g, bool cast) {
 bool BeatLibrary(ConvPart part, DType dtype, const ConvGeometry& g) {
   const bool narrow = dtype == DType::kBFloat16;
   if (narrow && onednn::HasAmx()) return BeatTiles(part, g);
-  return !(narrow && onednn::MultipliesBFloat16()) && BeatVectors(part, g, narrow);
+  if (narrow && onednn::MultipliesBFloat16()) return BeatVectorsOfBFloat16(part, g);
+  return BeatVectors(part, g, narrow);
 }
 
 #else

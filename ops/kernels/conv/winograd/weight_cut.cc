@@ -13,9 +13,9 @@ namespace {
 constexpr int64_t kMostInChannels = 64, kMostInChannelsInSteps = 32;
 // Where blocks are few, tiles are cut into parts of at least so many, for as many threads.
 constexpr int64_t kLeastPart = 128, kUsualThreads = 16;
-// What a worker has of a cell, the transformed gradients and sums that are kept, is at most so many floats (8 MB),
+// What a worker has of a cell, the transformed gradients and sums that are kept, is at most so many floats (2 MB),
 // unless a cell is a block.
-constexpr int64_t kMostOfCell = 2 << 20;
+constexpr int64_t kMostOfCell = 1 << 19;
 // Multiply-adds in the time that one value of a factor takes to be transformed.
 constexpr int64_t kProductsPerTransformed = 10;
 

@@ -29,8 +29,7 @@ GradWeightCut::GradWeightCut(int threads, const WinogradSizes& s)
       in_blocks(Parts(s.in_channels, in_block)),
       blocks(in_blocks * out_blocks),
       parts(std::clamp<int64_t>(tiles / kLeastPart, 1, Parts(kUsualThreads, blocks))),
-      group(
-          EqualPart(Parts(tiles, parts), kMostTilesOfBlock, 2)),  // even, so that points do not share a set of a cache
+      group(EqualPart(Parts(tiles, parts), kMostTilesOfBlock, 2)),
       data_stride(StrideOfTiles(in_block)),
       data_point(group * data_stride + kSkew),
       grad_point(group * kOutBlock + kSkew),

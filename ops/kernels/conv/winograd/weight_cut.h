@@ -39,9 +39,10 @@ struct GradWeightCut : Tiling {
 
   int64_t in_channels;
   int64_t in_block, in_blocks;
-  int64_t blocks;                     // of the result
-  int64_t parts;                      // of the tiles
-  int64_t group;                      // tiles that are transformed together, at most
+  int64_t blocks;  // of the result
+  int64_t parts;   // of the tiles
+  // Tiles that are transformed together, at most: an even number, so that points do not share a set of a cache.
+  int64_t group;
   int64_t cell_in = 1, cell_out = 1;  // blocks of a cell
   int64_t workers;                    // threads that have work
   int64_t data_stride;                // from a tile's transformed data to the next one's

@@ -30,6 +30,8 @@ struct OllaOptions {
   bool warm_start = false;  // the solver begins with the plan that it has to beat
   TaskOrder start;          // the given order, where only an order is asked for; empty: the first legal one
 
+  friend bool operator==(const OllaOptions&, const OllaOptions&) = default;
+
   // The switches as the authors ran it.
   static OllaOptions Paper() {
     return {.mode = Mode::kSplit,

@@ -15,10 +15,9 @@ struct BatchRule {
 };
 
 // What counts, if nobody gives a batch: one rule for each BatchFor, in the sequence of the enumerators.
-constexpr std::array<BatchRule, 4> kBatchRules = {{
-    {.asks_network = true, .otherwise = 1},
-    {.asks_training = true, .asks_network = true, .otherwise = 32},
+constexpr std::array<BatchRule, 3> kBatchRules = {{
     {.asks_training = true, .asks_network = true, .otherwise = 1},
+    {.asks_training = true, .asks_network = true, .otherwise = 32},
     {.otherwise = 64},
 }};
 

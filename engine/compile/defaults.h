@@ -12,9 +12,8 @@ class Training;
 namespace snug::core {
 
 enum class BatchFor : uint8_t {
-  kStep,       // a step to look at: the network's own, or 1
+  kStep,       // a step to look at or to tune: the batch that is trained with, where the file says it, or 1
   kTraining,   // `training { batch }`, the network's own, or 32
-  kTuning,     // the batch that is trained with, where the file says it; otherwise as for a step
   kInference,  // 64: what comes out does not depend on it
 };
 // Returns the samples in a step. `given` comes first, if it is more than 0. `training` need not be the network's own.

@@ -19,7 +19,9 @@ absl::Status CheckLabels(const Label* labels, int64_t rows, int64_t classes, int
     if (label == ignored) continue;
     if (label < 0 || label >= classes) {
       return absl::InvalidArgumentError(absl::StrCat("labels: row ", r, ": expected a class in [0, ", classes,
-                                                     ") or the ignored ", ignored, ", found ", label));
+                                                     ") or the ignored ", ignored, ", found ", label,
+                                                     ". Where the input of the labels says `max_value: ", classes,
+                                                     "`, what reads them checks them, and names their place"));
     }
     ++*counted;
   }

@@ -126,3 +126,23 @@ class MemoryOptionsTest(SnugTest):
         expected = f'{file}:{self.lines + 2}:16: training.memory.gc_fraction: expected training.memory.strategy: "dynamic" beside it'
         self.assertIn(expected, self.error("step", file))
         self.run_snug("step", file, "--steps=1", "--memory=dynamic")
+
+    def test_what_one_planner_alone_reads_is_refused_where_another_plans(self):
+        mlp = ("models/mlp.pbtxt", "--threads=1")
+        saved = self.folder / "a.plan"
+        self.run_snug("plan", *mlp, f"--write-plan={saved}")
+        for flags, found in {
+            ("--olla=joint", "--memory=share"): "--olla and --olla-...: expected a planner that reads it (olla), found share",
+            ("--olla-spans=false",): "expected a planner that reads it (olla), found best",
+            ("--match-range=4", "--memory=nnc"): "--match-range: expected a planner that reads it (share, both, best, implicit,",
+            ("--match-range=4", "--memory=dynamic"): "found dynamic",
+            ("--match-range=4", f"--plan={saved}"): f"found --plan={saved}",
+            ("--colors=3", "--streams=2", "--stream-policy=ancestors"): "(colors, colors-only), found best, ancestors",
+        }.items():
+            self.assertIn(found, self.error("step", *mlp, *flags))
+        self.assertIn("(olla), found none, both", self.error("memcost", *mlp, "--memory=none,both", "--olla=split"))
+        buffers = self.write("a.csv", "id,lower,upper,size\na,0,3,5\n")
+        self.assertIn("(olla), found best", self.error("place", buffers, "--olla=split"))
+        for flags in (("--olla=auto",), ("--match-range=4", "--memory=share"), ("--match-range=4", "--memory=nnc", "--streams=2", "--stream-policy=implicit"),
+                      ("--colors=3", "--streams=2", "--stream-policy=colors")):
+            self.run_snug("plan", *mlp, *flags)

@@ -58,6 +58,17 @@ class TuneTest(SnugTest):
         path.write_text(re.sub(r"(?ms)^kernel \{.*?^\}\n", "", path.read_text()) + asked)
         self.assertIn("abacus", self.error("compile", *LENET, f"--tuning={path}"))
 
+    def test_choices_for_kept_weights_are_for_these_alone(self):
+        path, report = self.tune("--threads=1", "--forward", "--keep-derived")
+        kept = [kernel for kernel in report["kernels"] if "with kept inputs 1" in kernel["for"]]
+        if not kept:
+            self.skipTest("built without oneDNN")
+        path.write_text('kernel { node: "%s" choice: "abacus" }\n' % kept[0]["for"].replace('"', '\\"') +
+                        re.sub(r"(?ms)^kernel \{.*?^\}\n", "", path.read_text()))
+        self.assertIn("abacus", self.error("step", *LENET, f"--tuning={path}", "--forward", "--keep-derived"))
+        self.run_snug("step", *LENET, "--steps=1", f"--tuning={path}", "--forward")
+        self.assertIn("--keep-derived is for the forward pass alone", self.error("tune", *LENET, "--keep-derived"))
+
     def test_the_batch_is_the_one_to_be_trained_with(self):
         mlp = (ROOT / "models/mlp.pbtxt").read_text()
         network = self.write("mlp.pbtxt", mlp[:mlp.index("training {")] + "training { batch: 3 }\n")

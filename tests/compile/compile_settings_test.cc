@@ -50,14 +50,13 @@ TEST(Defaults, OfABatchDependOnWhatItIsFor) {
   proto::Training training;
   const auto choose = [&](BatchFor purpose) { return ChooseBatch(purpose, 0, network, training); };
   const auto all = [&] {
-    return std::vector<int64_t>{choose(BatchFor::kStep), choose(BatchFor::kTraining), choose(BatchFor::kTuning),
-                                choose(BatchFor::kInference)};
+    return std::vector<int64_t>{choose(BatchFor::kStep), choose(BatchFor::kTraining), choose(BatchFor::kInference)};
   };
-  EXPECT_EQ(all(), (std::vector<int64_t>{1, 32, 1, 64}));
+  EXPECT_EQ(all(), (std::vector<int64_t>{1, 32, 64}));
   network.set_batch(8);
-  EXPECT_EQ(all(), (std::vector<int64_t>{8, 8, 8, 64}));
+  EXPECT_EQ(all(), (std::vector<int64_t>{8, 8, 64}));
   training.set_batch(16);
-  EXPECT_EQ(all(), (std::vector<int64_t>{8, 16, 16, 64}));
+  EXPECT_EQ(all(), (std::vector<int64_t>{16, 16, 64}));
   EXPECT_EQ(ChooseBatch(BatchFor::kInference, 5, network, training), 5);
 }
 

@@ -8,7 +8,6 @@
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
-#include "engine/compile/defaults.h"
 #include "engine/run/observe/tuner.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
@@ -101,14 +100,16 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
       "takes; whole steps are measured before and after, in turn.");
   flags.Add("output", &output, "file to write; *.pbtxt is text; default: <network>.tuning.pbtxt");
   flags.Add("forward", &forward, "the forward pass only; default: training steps");
+  compile_flags.AddKeepDerivedTo(flags);
+  compile_flags.AddOnlyTo(flags);
   flags.Add("seconds", &seconds, "that each measurement goes on for, at least; default 1");
   flags.Add("seed", &seed, "of parameters, data and dropout; default 0");
-  compile_flags.batch_otherwise = "that of `training { }` in the model file, the file's own, or 1";
   compile_flags.AddTo(flags);
   memory_flags.AddTo(flags);
   run_flags.AddTo(flags);
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_RETURN_IF_ERROR(compile_flags.CheckForwardOnly(forward));
   if (!compile_flags.tuning.empty()) {
     return absl::InvalidArgumentError("--tuning: expected none, as this command makes one; --output names the file");
   }
@@ -126,8 +127,6 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   const bool on_cpu = options.compile.device.kind == Device::Kind::kCpu;
   if (compile_flags.threads == 0 && on_cpu) options.threads = ThreadsToTry(options.compile.threads);
   options.progress = [json](const std::string& line) { std::fprintf(json ? stderr : stdout, "%s\n", line.c_str()); };
-  options.compile.batch =
-      ChooseBatch(BatchFor::kTuning, compile_flags.batch, loaded.network, loaded.network.training());
   if (output.empty()) output = absl::StrCat(loaded.network.name(), ".tuning.pbtxt");
   SNUG_RETURN_IF_ERROR(OutputFile::Create(output).status());  // fails now rather than after all the measuring
   SNUG_ASSIGN_OR_RETURN(const TuneReport report,

@@ -151,7 +151,7 @@ class Chooser {
     KernelChoice& chosen = choice(id);  // until nodes are inserted
     if (chosen.key.empty()) {           // no other row has been tried
       const NodeTypes types = TypesOf(graph_, graph_.node(id));
-      chosen.key = TuningKey(op.name, types);
+      chosen.key = TuningKey(op.name, types, KeptInputs(id));
       if (options_.list_choices) {
         SNUG_ASSIGN_OR_RETURN(chosen.offered, ChoicesAmong(rows, ContextFor(id, types, "")));
       }
@@ -174,12 +174,18 @@ class Chooser {
     return input.valid() && value < derived_.size() && derived_[value] != 0;
   }
 
+  std::vector<int> KeptInputs(NodeId id) const {
+    std::vector<int> kept;
+    for (int i = 0; i < static_cast<int>(graph_.node(id).inputs.size()); ++i) {
+      if (IsKept(id, i)) kept.push_back(i);
+    }
+    return kept;
+  }
+
   PrepareContext ContextFor(NodeId id, const NodeTypes& types, absl::string_view named) const {
     PrepareContext context(types, options_.threads, named, options_.device,
                            {.tf32 = options_.tf32, .fast = options_.fast, .split_products = options_.split_products});
-    for (int i = 0; i < types.num_inputs(); ++i) {
-      if (IsKept(id, i)) context.SetKept(i);
-    }
+    for (const int i : KeptInputs(id)) context.SetKept(i);
     if (unrounded_.contains(id)) context.SetUnrounded();
     return context;
   }

@@ -1,6 +1,7 @@
 #include "engine/compile/kernels/tuning.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include "engine/base/hash.h"
 #include "engine/base/max_threads.h"
@@ -36,7 +37,7 @@ uint64_t Tuning::Digest() const {
   return HashName(text);
 }
 
-std::string TuningKey(absl::string_view op, const NodeTypes& types) {
+std::string TuningKey(absl::string_view op, const NodeTypes& types, absl::Span<const int> kept_inputs) {
   std::string key = absl::StrCat(op, "(");
   for (int i = 0; i < types.num_inputs(); ++i) {
     absl::StrAppend(&key, i == 0 ? "" : ", ", types.has_input(i) ? types.input(i).ToString() : "-");
@@ -44,6 +45,7 @@ std::string TuningKey(absl::string_view op, const NodeTypes& types) {
   absl::StrAppend(&key, ") ->");
   for (const ValueType& output : types.outputs) absl::StrAppend(&key, " ", output.ToString());
   if (!types.options.text().empty()) absl::StrAppend(&key, " {", types.options.text(), "}");
+  if (!kept_inputs.empty()) absl::StrAppend(&key, " with kept inputs ", absl::StrJoin(kept_inputs, ", "));
   return key;
 }
 

@@ -6,6 +6,7 @@
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 
 #include <map>
 #include <set>
@@ -36,8 +37,9 @@ struct Tuning {
   uint64_t Digest() const;
 };
 
-// Identifies what a choice is for: op, types and options as text.
-std::string TuningKey(absl::string_view op, const NodeTypes& types);
+// Identifies what a choice is for: op, types and options as text, and the inputs that are kept in what layout a kernel
+// wants (CompileOptions::keep_derived), so that it takes no time to bring them into it.
+std::string TuningKey(absl::string_view op, const NodeTypes& types, absl::Span<const int> kept_inputs = {});
 
 // Files named *.pbtxt or *.txt are text, all others are binary. A file that is no tuning, or that was made on another
 // platform than `here`, is refused.

@@ -14,6 +14,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/memory/memory_settings.h"
 #include "memory/ilp/solver.h"
+#include "memory/share/parallel.h"
 #include "memory/strategies.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/proto_flags.h"
@@ -183,7 +184,43 @@ absl::StatusOr<memory::OllaOptions::Mode> ParseOllaMode(const std::string& mode)
 
 }  // namespace
 
-absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
+namespace {
+
+// Flags that some planners alone read, beside limits, which all take.
+struct ReadBySome {
+  absl::string_view flags;
+  bool (*given)(const PlannerFlags&);
+  std::vector<absl::string_view> readers;
+};
+
+std::vector<ReadBySome> FlagsReadBySome() {
+  const absl::Span<const absl::string_view> sharing = memory::ParallelSharingNames();
+  std::vector<absl::string_view> by_size = {"share", "both", "best"};
+  by_size.insert(by_size.end(), sharing.begin(), sharing.end());
+  return {
+      {"--match-range", [](const PlannerFlags& f) { return f.match_range != PlannerFlags().match_range; }, by_size},
+      {"--colors", [](const PlannerFlags& f) { return f.colors != PlannerFlags().colors; }, {"colors", "colors-only"}},
+      {"--olla and --olla-...",
+       [](const PlannerFlags& f) { return f.olla_mode != PlannerFlags().olla_mode || f.olla != PlannerFlags().olla; },
+       {"olla"}},
+  };
+}
+
+absl::Status ExpectReaders(const PlannerFlags& flags, absl::Span<const std::string> planners) {
+  for (const ReadBySome& some : FlagsReadBySome()) {
+    const auto reads = [&](absl::string_view name) { return absl::c_linear_search(planners, name); };
+    if (!some.given(flags) || absl::c_any_of(some.readers, reads)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(some.flags, ": expected a planner that reads it (",
+                                                   absl::StrJoin(some.readers, ", "), "), found ",
+                                                   absl::StrJoin(planners, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options(absl::Span<const std::string> planners) const {
+  SNUG_RETURN_IF_ERROR(ExpectReaders(*this, planners));
   if (time_limit < 0)
     return absl::InvalidArgumentError(absl::StrCat("--time-limit: expected seconds, found ", time_limit));
   constexpr int64_t kMost = 1 << 30;
@@ -260,7 +297,9 @@ absl::StatusOr<MemoryOptions> MemoryFlags::Options(absl::Span<const LoadedNetwor
   SNUG_ASSIGN_OR_RETURN(MemoryOptions options, SettleMemory(sources));
   options.plan_file = plan_file;
   SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
-  SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options());
+  std::vector<std::string> planners = {planned ? absl::StrCat("--plan=", plan_file) : options.strategy};
+  if (!streams.policy.empty()) planners.push_back(streams.policy);
+  SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options(planners));
   return options;
 }
 
@@ -294,7 +333,9 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const Load
     }
     if (usual.empty()) names.emplace_back(kDynamicMemory);
   }
-  SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
+  std::vector<std::string> planners = names;
+  if (!streams.policy.empty()) planners.push_back(streams.policy);
+  SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options(planners));
   const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;
   SNUG_ASSIGN_OR_RETURN(const MemoryOptions merged, MergeMemory({OnCommandLine(given), InFile(file)}));
   if (!absl::c_linear_search(names, kDynamicMemory)) SNUG_RETURN_IF_ERROR(ExpectNothingDynamic(OnCommandLine(given)));

@@ -14,7 +14,8 @@
 namespace snug::core::cli {
 
 struct CompileFlags : CompileSettings {
-  std::string batch_otherwise = "the model file's, or 1";  // no flag: what --help says of --batch
+  // No flag: what --help says of --batch.
+  std::string batch_otherwise = "that of `training { }` in the model file, the file's own, or 1";
 
   void AddTo(Flags& flags);
   void AddLessMemoryTo(Flags& flags);  // what takes time or other bits for memory; AddTo does it too
@@ -37,7 +38,8 @@ struct PlannerFlags {
   PlannerFlags();
   void AddTo(Flags& flags);
   void AddThreadsTo(Flags& flags);  // only where --threads means nothing else, because no op runs
-  absl::StatusOr<memory::PlannerOptions> Options() const;
+  // Refuses what none of these strategies and policies of streams reads: whoever asks for it would be told nothing.
+  absl::StatusOr<memory::PlannerOptions> Options(absl::Span<const std::string> planners) const;
 };
 
 struct StreamFlags {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "engine/train/checkpoint/digest.h"
+#include "engine/base/xxh64.h"
 
 namespace snug::core {
 namespace {
@@ -17,14 +17,14 @@ constexpr int64_t kSpread = 16;           // samples
 constexpr int64_t kAllBytes = 4'000'000;  // up to here all are read
 constexpr size_t kAlignment = alignof(std::max_align_t);
 
-void Add(absl::string_view text, checkpoint::Xxh64* hash) {
+void Add(absl::string_view text, Xxh64* hash) {
   hash->Add({reinterpret_cast<const std::byte*>(text.data()), text.size()});
 }
 
 }  // namespace
 
 std::string ChecksumOf(const Dataset& dataset) {
-  checkpoint::Xxh64 hash;
+  Xxh64 hash;
   std::vector<size_t> offsets;
   size_t bytes = 0;
   for (const DataField& field : dataset.fields()) {

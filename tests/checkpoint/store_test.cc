@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/bfloat16.h"
-#include "engine/train/checkpoint/digest.h"
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/simulated_disk.h"
 
@@ -138,7 +137,7 @@ TEST(CheckpointStore, TheAverageIsTheMeanInDoubleOfEachElement) {
   EXPECT_EQ(saved->path, "run/average.safetensors");
   const auto file = SafetensorsFile::Open(disk, saved->path);
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_TRUE(VerifyDigest(*file, /*required=*/true).ok());
+  EXPECT_TRUE(file->VerifyDigest(/*required=*/true).ok());
   EXPECT_EQ(file->metadata().at("averaged"), "10,20,30");
   EXPECT_EQ(file->metadata().at("epoch"), "30");
   EXPECT_EQ(file->metadata().at("snug.step"), "30");

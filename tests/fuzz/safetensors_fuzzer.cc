@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/safetensors.h"
 #include "tests/fuzz/bytes_file.h"
 
@@ -51,7 +50,7 @@ void ReadFile(absl::Span<const std::byte> bytes) {
     SNUG_CHECK(file->Find(tensor.name) == &tensor);
     total += tensor.size_bytes();
   }
-  (void)snug::core::checkpoint::VerifyDigest(*file, /*required=*/true);
+  (void)file->VerifyDigest(/*required=*/true);
   CheckThereAndBack(file->header(), total);
 }
 

@@ -20,6 +20,7 @@
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
+#include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"

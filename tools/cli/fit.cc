@@ -13,6 +13,7 @@
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
+#include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/optimizer_flags.h"

@@ -11,6 +11,7 @@
 #include "engine/run/session/session.h"
 #include "engine/train/evaluator.h"
 #include "proto/text_loader.h"
+#include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"

@@ -19,7 +19,7 @@
 #include "memory/verifier.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
-#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/planner_flags.h"
 
 namespace snug::core::cli {
 namespace {

@@ -19,6 +19,7 @@
 #include "memory/formats/text_file.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
+#include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/optimizer_flags.h"

@@ -232,7 +232,22 @@ absl::Status SafetensorsFile::Read(const TensorEntry& tensor, absl::Span<std::by
   return file_->Read(data_offset_ + tensor.begin + offset, bytes);
 }
 
-absl::Status SafetensorsFile::VerifyChecksums() const { return VerifyDigest(*this, /*required=*/false); }
+absl::Status SafetensorsFile::VerifyDigest(bool required) const {
+  const auto expected = header_.metadata.find(std::string(kDigestKey));
+  if (expected == header_.metadata.end()) {
+    if (!required) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat(path_, ": expected a checkpoint, found no \"", kDigestKey, "\" in its metadata"));
+  }
+  const auto read = [this](const TensorEntry& tensor, int64_t offset, absl::Span<std::byte> bytes) {
+    return Read(tensor, bytes, offset);
+  };
+  SNUG_ASSIGN_OR_RETURN(const std::string found, DigestOf(header_.tensors, read, header_.metadata));
+  if (found == expected->second) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path_, ": its content does not have the checksum of its metadata: expected ",
+                                          kDigestKey, " ", expected->second, ", found ", found,
+                                          "; it is damaged, or another program has changed it"));
+}
 
 namespace {
 

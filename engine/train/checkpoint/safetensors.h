@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -60,7 +59,10 @@ class SafetensorsFile final : public TensorSource {
   absl::Status ReadWhole(const TensorEntry& tensor, absl::Span<std::byte> bytes) const override {
     return Read(tensor, bytes);
   }
-  absl::Status VerifyChecksums() const override;
+  absl::Status VerifyChecksums() const override { return VerifyDigest(/*required=*/false); }
+  // Reads the whole file. Fails with DataLoss when its content does not match its checksum (digest.h). A file without a
+  // checksum passes unless one is `required`.
+  absl::Status VerifyDigest(bool required) const;
   // Reads the bytes of a tensor of the header, from `offset` on.
   absl::Status Read(const TensorEntry& tensor, absl::Span<std::byte> bytes, int64_t offset = 0) const;
 
@@ -77,25 +79,13 @@ class SafetensorsFile final : public TensorSource {
   int64_t data_offset_ = 0;                          // where the data begin in the file
 };
 
-// A tensor to be written: a name, a type, and its bytes somewhere in memory.
-struct TensorBytes {
-  std::string name;
-  ElementType type = ElementType::kF32;
-  std::vector<int64_t> shape;
-  absl::Span<const std::byte> bytes;
-};
-
 // Lays tensors out like the reference implementation: the larger elements first, so that all are aligned, then by name.
 // Fails with InvalidArgument if names are not UTF-8, taken twice or reserved, or if bytes do not fit the shape.
 absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& metadata, WritableFile& file);
 
-// Makes a part of a tensor's bytes, from `offset` on. It must give the same ones each time.
-using MakeBytes = std::function<absl::Status(const TensorEntry& tensor, int64_t offset, absl::Span<std::byte> bytes)>;
 // Writes what was written of such tensors if their bytes lay in memory, of which only a part at a time does. Their
 // places in a file do not matter.
 absl::Status WriteSafetensors(const std::vector<TensorEntry>& tensors, const MakeBytes& make, const Metadata& metadata,
                               WritableFile& file);
-// How many bytes are made, read or written at a time.
-inline constexpr int64_t kChunkBytes = int64_t{1} << 20;
 
 }  // namespace snug::core::checkpoint

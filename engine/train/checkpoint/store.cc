@@ -38,7 +38,7 @@ std::optional<int64_t> StepOf(const std::string& name) {
 
 absl::Status VerifyCheckpoint(FileSystem& files, const std::string& path) {
   SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
-  return VerifyDigest(file, /*required=*/true);
+  return file.VerifyDigest(/*required=*/true);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveAverage(
   std::vector<SafetensorsFile> files;
   for (const int64_t step : steps) {
     SNUG_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(*files_, PathOf(step)));
-    SNUG_RETURN_IF_ERROR(VerifyDigest(file, /*required=*/true));
+    SNUG_RETURN_IF_ERROR(file.VerifyDigest(/*required=*/true));
     files.push_back(std::move(file));
   }
   SNUG_ASSIGN_OR_RETURN(const AverageOf average, AverageOf::Make(std::move(files), wanted));

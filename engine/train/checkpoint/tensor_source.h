@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,20 @@ struct TensorEntry {
 
 // Returns the bytes of a tensor, or nothing if they are 2^63 or more.
 std::optional<int64_t> TensorBytesOf(ElementType type, const std::vector<int64_t>& shape);
+
+// A tensor to be written: a name, a type, and its bytes somewhere in memory.
+struct TensorBytes {
+  std::string name;
+  ElementType type = ElementType::kF32;
+  std::vector<int64_t> shape;
+  absl::Span<const std::byte> bytes;
+};
+
+// Makes a part of a tensor's bytes, from `offset` on. It must give the same ones each time.
+using MakeBytes = std::function<absl::Status(const TensorEntry& tensor, int64_t offset, absl::Span<std::byte> bytes)>;
+
+// How many bytes are made, read or written at a time.
+inline constexpr int64_t kChunkBytes = int64_t{1} << 20;
 
 class TensorSource {
  public:

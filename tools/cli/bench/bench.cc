@@ -24,6 +24,7 @@
 #include "tools/cli/bench/memory.h"
 #include "tools/cli/bench/scaling.h"
 #include "tools/cli/command.h"
+#include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/optimizer_flags.h"

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/compile/memory/plan_memory.h"
+#include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags/memory_flags.h"
 #include "tools/picture/memory_table.h"
 
 namespace snug::core::cli {

@@ -1,46 +1,21 @@
-// The flags shared by all commands that compile a network or plan its memory. Each is defined here once and means the
-// same in every command; tests/cli/common_flags_test.py says which command takes which.
+// The flags shared by all commands that plan the memory of a network. Each is defined here once and means the same in
+// every command; tests/cli/common_flags_test.py says which command takes which.
 #pragma once
 
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <absl/types/span.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "engine/compile/compile_settings.h"
+#include "engine/compile/memory/plan_memory.h"
 #include "proto/text_loader.h"  // with the messages
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/planner_flags.h"
 
 namespace snug::core::cli {
-
-struct CompileFlags : CompileSettings {
-  // No flag: what --help says of --batch.
-  std::string batch_otherwise = "that of `training { }` in the model file, the file's own, or 1";
-
-  void AddTo(Flags& flags);
-  void AddLessMemoryTo(Flags& flags);  // what takes time or other bits for memory; AddTo does it too
-  // These are for commands that compile forward-only programs.
-  void AddKeepDerivedTo(Flags& flags);
-  void AddOnlyTo(Flags& flags);
-  // For commands that train unless --forward is given.
-  absl::Status CheckForwardOnly(bool forward) const;
-  // When several streams run ops side by side, they share the processors by default.
-  absl::StatusOr<CompileOptions> Options(int64_t streams = 1) const;
-};
-
-// Options for planners, whichever is chosen.
-struct PlannerFlags {
-  int64_t work_limit = 0, match_range, colors, threads = 0;
-  double time_limit = 0;
-  std::string olla_mode = "auto";
-  memory::OllaOptions olla;
-
-  PlannerFlags();
-  void AddTo(Flags& flags);
-  void AddThreadsTo(Flags& flags);  // only where --threads means nothing else, because no op runs
-  // Refuses what none of these strategies and policies of streams reads: whoever asks for it would be told nothing.
-  absl::StatusOr<memory::PlannerOptions> Options(absl::Span<const std::string> planners) const;
-};
 
 struct StreamFlags {
   int64_t count = 1;

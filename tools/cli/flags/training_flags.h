@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/train/trainer.h"
+#include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "engine/compile/pipeline.h"
+#include "proto/text_loader.h"  // with the messages
 #include "tools/cli/flags/flags.h"
-#include "tools/cli/flags/memory_flags.h"
 
 namespace snug::core::cli {
 

@@ -10,6 +10,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/trainer.h"
+#include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/flags/training_options.h"

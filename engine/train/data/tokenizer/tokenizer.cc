@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/train/checkpoint/digest.h"
+#include "engine/base/xxh64.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/tokenizer/tokenizer_file.h"
 
@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Open(const std::stri
   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
   SNUG_ASSIGN_OR_RETURN(TokenizerFile parsed, ParseTokenizer(file->text(), path));
   auto inside = std::make_unique<Inside>(std::move(parsed), path);
-  checkpoint::Xxh64 checksum;
+  Xxh64 checksum;
   checksum.Add({reinterpret_cast<const std::byte*>(file->bytes().data()), file->bytes().size()});
   inside->digest = absl::StrCat(absl::Hex(checksum.Digest(), absl::kZeroPad16));
   return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(inside)));

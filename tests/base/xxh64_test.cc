@@ -1,12 +1,18 @@
+#include "engine/base/xxh64.h"
+
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 
-#include "engine/train/checkpoint/digest.h"
-#include "tests/checkpoint/checkpoint_content.h"
-
-namespace snug::core::checkpoint {
+namespace snug::core {
 namespace {
+
+absl::Span<const std::byte> Bytes(absl::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
 
 uint64_t Hash(const std::string& text) {
   Xxh64 hash;
@@ -34,12 +40,12 @@ TEST(Xxh64, IsTheSameInPieces) {
   for (size_t size : {1, 3, 31, 32, 33, 63, 64, 200}) {
     for (size_t cut = 0; cut <= size; ++cut) {
       Xxh64 hash;
-      hash.Add(Bytes(text.substr(0, cut)));
-      hash.Add(Bytes(text.substr(cut, size - cut)));
+      hash.Add(Bytes(absl::string_view(text).substr(0, cut)));
+      hash.Add(Bytes(absl::string_view(text).substr(cut, size - cut)));
       EXPECT_EQ(hash.Digest(), Hash(text.substr(0, size))) << size << " cut at " << cut;
     }
   }
 }
 
 }  // namespace
-}  // namespace snug::core::checkpoint
+}  // namespace snug::core

@@ -123,7 +123,8 @@ TEST(CheckpointStore, TheAverageIsTheMeanInDoubleOfEachElement) {
   for (const int64_t step : {10, 20, 30}) {
     std::vector<float> large(kCount);
     for (size_t i = 0; i < kCount; ++i) large[i] = static_cast<float>(i % 97) + 0x1p-20F * static_cast<float>(step);
-    const auto part = static_cast<float>(step / 10);
+    const int64_t tens = step / 10;
+    const auto part = static_cast<float>(tens);
     ASSERT_TRUE(store
                     .Save(step,
                           Weights(large, {BFloat16(1.0F), BFloat16(1 + part * 0x1p-7F)},

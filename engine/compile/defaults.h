@@ -12,7 +12,7 @@ class Training;
 namespace snug::core {
 
 enum class BatchFor : uint8_t {
-  kStep,       // a step to look at or to tune: the batch that is trained with, where the file says it, or 1
+  kStep,       // a step to look at or to tune: `training { batch }`, the network's own, or 1
   kTraining,   // `training { batch }`, the network's own, or 32
   kInference,  // 64: what comes out does not depend on it
 };

@@ -37,8 +37,8 @@ struct Tuning {
   uint64_t Digest() const;
 };
 
-// Identifies what a choice is for: op, types and options as text, and the inputs that are kept in what layout a kernel
-// wants (CompileOptions::keep_derived), so that it takes no time to bring them into it.
+// Identifies what a choice is for: op, types and options as text, and which inputs are kept from step to step
+// (CompileOptions::keep_derived): to bring these into the layout that a kernel wants takes no time.
 std::string TuningKey(absl::string_view op, const NodeTypes& types, absl::Span<const int> kept_inputs = {});
 
 // Files named *.pbtxt or *.txt are text, all others are binary. A file that is no tuning, or that was made on another

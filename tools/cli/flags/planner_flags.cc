@@ -59,10 +59,6 @@ absl::StatusOr<memory::OllaOptions::Mode> ParseOllaMode(const std::string& mode)
   return absl::InvalidArgumentError(absl::StrCat("--olla: expected auto, split or joint, found \"", mode, "\""));
 }
 
-}  // namespace
-
-namespace {
-
 // Flags that some planners alone read, beside limits, which all take.
 struct ReadBySome {
   absl::string_view flags;

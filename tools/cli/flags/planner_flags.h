@@ -22,7 +22,7 @@ struct PlannerFlags {
   PlannerFlags();
   void AddTo(Flags& flags);
   void AddThreadsTo(Flags& flags);  // only where --threads means nothing else, because no op runs
-  // Refuses what none of these strategies and policies of streams reads: whoever asks for it would be told nothing.
+  // Refuses what none of these strategies and policies of streams reads, as it would change nothing, silently.
   absl::StatusOr<memory::PlannerOptions> Options(absl::Span<const std::string> planners) const;
 };
 

@@ -13,6 +13,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kernels/conv/product_choice.h"

@@ -12,6 +12,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/cuda.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kernels/batch_norm/rows.h"
 #include "ops/kit/costs.h"
 #include "ops/kit/cuda/together.h"
@@ -31,15 +32,7 @@ namespace {
 
 using proto::ParseOptions;
 
-absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, c.num_inputs()));
-  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, c.options<proto::BatchNorm>().epsilon()));
-  SNUG_RETURN_IF_ERROR(CheckChannelCount(c, 0));
-  const ValueType& x = c.input(0);
-  c.SetOutput(0, x);
-  for (const int statistic : {1, 2}) c.SetOutput(statistic, Float32PortType(x.dtype), {x.shape[1]});
-  return absl::OkStatus();
-}
+absl::Status Infer(InferContext& c) { return InferBatchNormTraining(c, c.options<proto::BatchNorm>().epsilon()); }
 
 absl::Status InferUpdate(InferContext& c) {
   const auto& options = c.options<proto::StatisticUpdate>();
@@ -103,14 +96,7 @@ absl::Status Gradient(GradContext& g) {
 struct Forward {
   template <class T>
   static BatchNormForward<T> Make(const KernelContext& k) {
-    using S = Float32Port<T>;
-    return {.x = k.input<T>(0),
-            .y = k.output<T>(0),
-            .weight = InputOrNull<S>(k, 1),
-            .bias = InputOrNull<S>(k, 2),
-            .batch_mean = k.output<S>(1),
-            .batch_var = k.output<S>(2),
-            .epsilon = k.options<proto::BatchNorm>().epsilon()};
+    return BatchNormTrainingCall<T>(k, k.options<proto::BatchNorm>().epsilon());
   }
 };
 
@@ -241,10 +227,8 @@ void UpdateSamples(SampleBuilder& s) {
 SNUG_OPS(batch_norm) {
   return {{.name = "batch_norm",
            .doc = "y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var over every axis but 1",
-           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"bias", PortType::kFloat32, true}},
-           .outputs = {{"y"},
-                       {.name = "mean", .type = PortType::kFloat32, .no_gradient = true},
-                       {.name = "var", .type = PortType::kFloat32, .no_gradient = true}},
+           .inputs = BatchNormInputs(),
+           .outputs = BatchNormTrainingOutputs(),
            .infer = Infer,
            .layer = Layer,
            .gradient = Gradient,
@@ -260,7 +244,7 @@ SNUG_OPS(batch_norm) {
                       {"mean", PortType::kFloat32},
                       {"var", PortType::kFloat32},
                       {"dy"}},
-           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .outputs = BatchNormGradOutputs(),
            .infer = InferBatchNormGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},

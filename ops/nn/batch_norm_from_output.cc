@@ -19,6 +19,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernel_row.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kit/costs.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
@@ -252,7 +253,7 @@ SNUG_OPS(batch_norm_from_output) {
                       {"variance", PortType::kFloat32},
                       {"dy"},
                       {"mean_rest", PortType::kFloat32}},
-           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .outputs = BatchNormGradOutputs(),
            .infer = InferFromOutput,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},

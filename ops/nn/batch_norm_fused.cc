@@ -7,6 +7,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kernels/batch_norm/rows.h"
 #include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
@@ -22,62 +23,52 @@ namespace {
 using Fused = proto::FusedBatchNorm;
 using proto::ParseOptions;
 
-// The ports of the backward ops.
-enum GradInput { kX, kWeight, kBias, kMean, kVar, kDy };
+// The ports of the backward op with an addition.
 enum AddGradInput { kAddY, kAddX, kAddWeight, kAddMean, kAddVar, kAddDy, kAddDy2 };
 
-absl::Status CheckOptions(const InferContext& c) {
-  const auto& options = c.options<Fused>();
-  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, options.batch_norm().epsilon()));
-  switch (options.activation()) {
+absl::Status CheckActivation(const InferContext& c) {
+  switch (const auto activation = c.options<Fused>().activation()) {
     case proto::IDENTITY:
     case proto::RELU:
     case proto::RELU6:
       return absl::OkStatus();
     default:
-      return c.OptionError("activation", absl::StrCat("expected IDENTITY, RELU or RELU6, found ",
-                                                      proto::Activation_Name(options.activation())));
+      return c.OptionError(
+          "activation", absl::StrCat("expected IDENTITY, RELU or RELU6, found ", proto::Activation_Name(activation)));
   }
 }
 
+template <class Context>  // of inference or of a kernel
+double EpsilonOf(const Context& c) {
+  return c.template options<Fused>().batch_norm().epsilon();
+}
 Activation ActivationOf(const KernelContext& k) { return FromProto(k.options<Fused>().activation()); }
 
 absl::Status InferTraining(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 3));
-  if (c.has_input(3)) SNUG_RETURN_IF_ERROR(c.CheckShape(3, c.shape(0)));
-  SNUG_RETURN_IF_ERROR(CheckOptions(c));
-  SNUG_RETURN_IF_ERROR(CheckChannelCount(c, 0));
-  const ValueType& x = c.input(0);
-  c.SetOutput(0, x);
-  for (const int statistic : {1, 2}) c.SetOutput(statistic, Float32PortType(x.dtype), {x.shape[1]});
-  return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(CheckActivation(c));
+  SNUG_RETURN_IF_ERROR(InferBatchNormTraining(c, EpsilonOf(c)));
+  return c.has_input(3) ? c.CheckShape(3, c.shape(0)) : absl::OkStatus();
 }
 
 absl::Status InferInference(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 5));
-  if (c.has_input(5)) SNUG_RETURN_IF_ERROR(c.CheckShape(5, c.shape(0)));
-  SNUG_RETURN_IF_ERROR(CheckOptions(c));
-  c.SetOutput(0, c.input(0));
-  return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(CheckActivation(c));
+  SNUG_RETURN_IF_ERROR(InferBatchNormInference(c, EpsilonOf(c)));
+  return c.has_input(5) ? c.CheckShape(5, c.shape(0)) : absl::OkStatus();
 }
 
-// Checks and infers from these ports: x, those of [channels] from `first` to `last`, and dy.
-absl::Status InferBackward(InferContext& c, int x, int first, int last, int dy) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, x, first, last + 1));
-  SNUG_RETURN_IF_ERROR(CheckOptions(c));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(dy, c.shape(x)));
-  const ValueType& type = c.input(x);
-  c.SetOutput(0, type);
-  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(type.dtype), {type.shape[1]});
-  return absl::OkStatus();
+absl::Status InferGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckActivation(c));
+  return InferBatchNormActivatedGrad(c, EpsilonOf(c));
 }
-
-absl::Status InferGrad(InferContext& c) { return InferBackward(c, kX, kWeight, kVar, kDy); }
 
 absl::Status InferAddGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(InferBackward(c, kAddX, kAddWeight, kAddVar, kAddDy));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(kAddY, c.shape(kAddX)));
-  if (c.has_input(kAddDy2)) SNUG_RETURN_IF_ERROR(c.CheckShape(kAddDy2, c.shape(kAddX)));
+  SNUG_RETURN_IF_ERROR(CheckActivation(c));
+  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, kAddX, kAddWeight, kAddVar + 1));
+  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, EpsilonOf(c)));
+  for (const int like_x : {kAddY, kAddDy, kAddDy2}) {
+    if (c.has_input(like_x)) SNUG_RETURN_IF_ERROR(c.CheckShape(like_x, c.shape(kAddX)));
+  }
+  SetBatchNormGrads(c, kAddX);
   c.SetOutput(3, c.input(kAddX));
   return absl::OkStatus();
 }
@@ -85,51 +76,29 @@ absl::Status InferAddGrad(InferContext& c) {
 struct Training {
   template <class T>
   static BatchNormForward<T> Make(const KernelContext& k) {
-    using S = Float32Port<T>;
-    return {.x = k.input<T>(0),
-            .add = InputOrNull<T>(k, 3),
-            .y = k.output<T>(0),
-            .weight = InputOrNull<S>(k, 1),
-            .bias = InputOrNull<S>(k, 2),
-            .batch_mean = k.output<S>(1),
-            .batch_var = k.output<S>(2),
-            .epsilon = k.options<Fused>().batch_norm().epsilon(),
-            .activation = ActivationOf(k)};
+    auto call = BatchNormTrainingCall<T>(k, EpsilonOf(k));
+    call.add = InputOrNull<T>(k, 3);
+    call.activation = ActivationOf(k);
+    return call;
   }
 };
 
 struct Inference {
   template <class T>
   static BatchNormForward<T> Make(const KernelContext& k) {
-    using S = Float32Port<T>;
-    return {.x = k.input<T>(0),
-            .add = InputOrNull<T>(k, 5),
-            .y = k.output<T>(0),
-            .weight = InputOrNull<S>(k, 1),
-            .bias = InputOrNull<S>(k, 2),
-            .mean = k.input<S>(3),
-            .var = k.input<S>(4),
-            .epsilon = k.options<Fused>().batch_norm().epsilon(),
-            .activation = ActivationOf(k)};
+    auto call = BatchNormInferenceCall<T>(k, EpsilonOf(k));
+    call.add = InputOrNull<T>(k, 5);
+    call.activation = ActivationOf(k);
+    return call;
   }
 };
 
 struct Grad {
   template <class T>
   static BatchNormBackward<T> Make(const KernelContext& k) {
-    using S = Float32Port<T>;
-    return {.x = k.input<T>(kX),
-            .weight = InputOrNull<S>(k, kWeight),
-            .bias = InputOrNull<S>(k, kBias),
-            .mean = k.input<S>(kMean),
-            .var = k.input<S>(kVar),
-            .dy = k.input<T>(kDy),
-            .dx = k.output<T>(0),
-            .dweight = k.output<S>(1),
-            .dbias = k.output<S>(2),
-            .epsilon = k.options<Fused>().batch_norm().epsilon(),
-            .training = true,
-            .activation = ActivationOf(k)};
+    auto call = BatchNormActivatedGradCall<T>(k, EpsilonOf(k));
+    call.activation = ActivationOf(k);
+    return call;
   }
 };
 
@@ -148,11 +117,16 @@ struct AddGrad {
             .dadd = k.output<T>(3),
             .dweight = k.output<S>(1),
             .dbias = k.output<S>(2),
-            .epsilon = k.options<Fused>().batch_norm().epsilon(),
+            .epsilon = EpsilonOf(k),
             .training = true,
             .activation = ActivationOf(k)};
   }
 };
+
+std::vector<Port> AndAdd(std::vector<Port> inputs) {
+  inputs.push_back({.name = "add", .optional = true});
+  return inputs;
+}
 
 // Calls `sample` for every activation and shape.
 template <class Fn>
@@ -282,13 +256,8 @@ void AddGradSamples(SampleBuilder& s) {
 SNUG_OPS(batch_norm_fused) {
   return {{.name = "batch_norm_fused",
            .doc = "y = activation(batch_norm(x) + add)",
-           .inputs = {{"x"},
-                      {"weight", PortType::kFloat32, true},
-                      {"bias", PortType::kFloat32, true},
-                      {"add", PortType::kFloating, true}},
-           .outputs = {{"y"},
-                       {.name = "mean", .type = PortType::kFloat32, .no_gradient = true},
-                       {.name = "var", .type = PortType::kFloat32, .no_gradient = true}},
+           .inputs = AndAdd(BatchNormInputs()),
+           .outputs = BatchNormTrainingOutputs(),
            .infer = InferTraining,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 3}},
            .traits = {.layout = LayoutRule::kPrefers},
@@ -297,12 +266,7 @@ SNUG_OPS(batch_norm_fused) {
            .samples = TrainingSamples},
           {.name = "batch_norm_inference_fused",
            .doc = "y = activation(batch_norm_inference(x) + add)",
-           .inputs = {{"x"},
-                      {"weight", PortType::kFloat32, true},
-                      {"bias", PortType::kFloat32, true},
-                      {"running_mean", PortType::kFloat32},
-                      {"running_var", PortType::kFloat32},
-                      {"add", PortType::kFloating, true}},
+           .inputs = AndAdd(BatchNormInferenceInputs()),
            .outputs = {{"y"}},
            .infer = InferInference,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 5}},
@@ -312,15 +276,10 @@ SNUG_OPS(batch_norm_fused) {
            .samples = InferenceSamples},
           {.name = "batch_norm_fused_grad",
            .doc = "dx, dweight, dbias of batch_norm_fused without an addition",
-           .inputs = {{"x"},
-                      {"weight", PortType::kFloat32, true},
-                      {"bias", PortType::kFloat32, true},
-                      {"mean", PortType::kFloat32},
-                      {"var", PortType::kFloat32},
-                      {"dy"}},
-           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .inputs = BatchNormActivatedGradInputs(),
+           .outputs = BatchNormGradOutputs(),
            .infer = InferGrad,
-           .aliases = {{Alias::Kind::kMayShare, 0, kDy}, {Alias::Kind::kMayShare, 0, kX}},
+           .aliases = {{Alias::Kind::kMayShare, 0, 5}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = FlopsPerElement<10>,
            .kernels = BatchNormKernels<Grad>(),

@@ -5,6 +5,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"

@@ -6,6 +6,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kernels/batch_norm/rows.h"
 #include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
@@ -19,12 +20,7 @@ namespace {
 
 using proto::ParseOptions;
 
-absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 5));
-  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, c.options<proto::BatchNorm>().epsilon()));
-  c.SetOutput(0, c.input(0));
-  return absl::OkStatus();
-}
+absl::Status Infer(InferContext& c) { return InferBatchNormInference(c, c.options<proto::BatchNorm>().epsilon()); }
 
 absl::Status Gradient(GradContext& g) {
   if (g.wants(3) || g.wants(4)) {
@@ -41,14 +37,7 @@ absl::Status Gradient(GradContext& g) {
 struct Forward {
   template <class T>
   static BatchNormForward<T> Make(const KernelContext& k) {
-    using S = Float32Port<T>;
-    return {.x = k.input<T>(0),
-            .y = k.output<T>(0),
-            .weight = InputOrNull<S>(k, 1),
-            .bias = InputOrNull<S>(k, 2),
-            .mean = k.input<S>(3),
-            .var = k.input<S>(4),
-            .epsilon = k.options<proto::BatchNorm>().epsilon()};
+    return BatchNormInferenceCall<T>(k, k.options<proto::BatchNorm>().epsilon());
   }
 };
 
@@ -104,11 +93,7 @@ void GradSamples(SampleBuilder& s) {
 SNUG_OPS(batch_norm_inference) {
   return {{.name = "batch_norm_inference",
            .doc = "y = (x - running_mean) / sqrt(running_var + epsilon) * weight + bias",
-           .inputs = {{"x"},
-                      {"weight", PortType::kFloat32, true},
-                      {"bias", PortType::kFloat32, true},
-                      {"running_mean", PortType::kFloat32},
-                      {"running_var", PortType::kFloat32}},
+           .inputs = BatchNormInferenceInputs(),
            .outputs = {{"y"}},
            .infer = Infer,
            .gradient = Gradient,
@@ -124,7 +109,7 @@ SNUG_OPS(batch_norm_inference) {
                       {"running_mean", PortType::kFloat32},
                       {"running_var", PortType::kFloat32},
                       {"dy"}},
-           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .outputs = BatchNormGradOutputs(),
            .infer = InferBatchNormGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},

@@ -10,6 +10,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kit/costs.h"
 #include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
@@ -22,60 +23,27 @@ namespace {
 
 using proto::ParseOptions;
 
-// The ports of the backward op.
-enum GradInput { kX, kWeight, kBias, kMean, kVar, kDy };
-
-absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 3));
-  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, c.options<proto::BatchNorm>().epsilon()));
-  SNUG_RETURN_IF_ERROR(CheckChannelCount(c, 0));
-  const ValueType& x = c.input(0);
-  c.SetOutput(0, x);
-  for (const int statistic : {1, 2}) c.SetOutput(statistic, Float32PortType(x.dtype), {x.shape[1]});
-  return absl::OkStatus();
-}
+absl::Status Infer(InferContext& c) { return InferBatchNormTraining(c, c.options<proto::BatchNorm>().epsilon()); }
 
 absl::Status InferGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, kX, kWeight, kVar + 1));
-  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, c.options<proto::BatchNorm>().epsilon()));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(kDy, c.shape(kX)));
-  const ValueType& x = c.input(kX);
-  c.SetOutput(0, x);
-  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), {x.shape[1]});
-  return absl::OkStatus();
+  return InferBatchNormActivatedGrad(c, c.options<proto::BatchNorm>().epsilon());
 }
 
 struct Forward {
   template <class T>
   static BatchNormForward<T> Make(const KernelContext& k) {
-    using S = Float32Port<T>;
-    return {.x = k.input<T>(0),
-            .y = k.output<T>(0),
-            .weight = InputOrNull<S>(k, 1),
-            .bias = InputOrNull<S>(k, 2),
-            .batch_mean = k.output<S>(1),
-            .batch_var = k.output<S>(2),
-            .epsilon = k.options<proto::BatchNorm>().epsilon(),
-            .silu = true};
+    auto call = BatchNormTrainingCall<T>(k, k.options<proto::BatchNorm>().epsilon());
+    call.silu = true;
+    return call;
   }
 };
 
 struct Backward {
   template <class T>
   static BatchNormBackward<T> Make(const KernelContext& k) {
-    using S = Float32Port<T>;
-    return {.x = k.input<T>(kX),
-            .weight = InputOrNull<S>(k, kWeight),
-            .bias = InputOrNull<S>(k, kBias),
-            .mean = k.input<S>(kMean),
-            .var = k.input<S>(kVar),
-            .dy = k.input<T>(kDy),
-            .dx = k.output<T>(0),
-            .dweight = k.output<S>(1),
-            .dbias = k.output<S>(2),
-            .epsilon = k.options<proto::BatchNorm>().epsilon(),
-            .training = true,
-            .silu = true};
+    auto call = BatchNormActivatedGradCall<T>(k, k.options<proto::BatchNorm>().epsilon());
+    call.silu = true;
+    return call;
   }
 };
 
@@ -145,10 +113,8 @@ void GradSamples(SampleBuilder& s) {
 SNUG_OPS(batch_norm_silu) {
   return {{.name = "batch_norm_silu",
            .doc = "y = silu(batch_norm(x))",
-           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"bias", PortType::kFloat32, true}},
-           .outputs = {{"y"},
-                       {.name = "mean", .type = PortType::kFloat32, .no_gradient = true},
-                       {.name = "var", .type = PortType::kFloat32, .no_gradient = true}},
+           .inputs = BatchNormInputs(),
+           .outputs = BatchNormTrainingOutputs(),
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
@@ -157,15 +123,10 @@ SNUG_OPS(batch_norm_silu) {
            .samples = Samples},
           {.name = "batch_norm_silu_grad",
            .doc = "dx, dweight, dbias of batch_norm_silu",
-           .inputs = {{"x"},
-                      {"weight", PortType::kFloat32, true},
-                      {"bias", PortType::kFloat32, true},
-                      {"mean", PortType::kFloat32},
-                      {"var", PortType::kFloat32},
-                      {"dy"}},
-           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .inputs = BatchNormActivatedGradInputs(),
+           .outputs = BatchNormGradOutputs(),
            .infer = InferGrad,
-           .aliases = {{Alias::Kind::kMayShare, 0, kDy}},
+           .aliases = {{Alias::Kind::kMayShare, 0, 5}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = FlopsPerElement<18>,
            .kernels = Kernels<Backward>(),

@@ -8,6 +8,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
 #include "ops/kernels/batch_norm/fold.h"
+#include "ops/kernels/batch_norm/ports.h"
 #include "ops/kit/dispatch.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"

@@ -15,7 +15,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/layer_context.h"
-#include "ops/nn/norm_rows.h"
+#include "ops/nn/norm_chunks.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"

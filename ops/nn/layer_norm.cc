@@ -72,7 +72,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums: [chunks][2][width]
+absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums
   const ValueType& x = c.types().input(0);
   const NormRows view(x, c.options<proto::LayerNorm>().axes());
   c.SetWorkspaceBytes(layer_norm_rows::PartialSums(view) * SizeOf(Float32PortType(x.dtype)));

@@ -1,14 +1,13 @@
 // The loops of layer_norm over rows, forward and backward. Rows are contiguous; short ones are done as columns of a
-// tile. The gradients of weight and bias are summed over chunks of rows, whose size follows from the shape, and the
-// chunks' sums in order, so the bits are the same on any number of threads. What is normalised is found again from what
-// was normalised (layer_norm.cc) or from what came of it (layer_norm_from_output.cc).
+// tile. What is normalised is found again from what was normalised (layer_norm.cc) or from what came of it
+// (layer_norm_from_output.cc).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 
-#include "engine/base/parallel.h"
 #include "ops/kernel_context.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
@@ -121,20 +120,10 @@ SNUG_INLINE void ForwardTile(const ForwardCall<T>& call, int64_t row, int64_t co
 
 template <class T>
 void Forward(const KernelContext& k, const ForwardCall<T>& call) {
-  const int64_t rows = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, call.rows.width));
-  if (call.rows.width <= kShortRow) {
-    ForEachRowTile(k.threads(), call.rows.rows, rows,
-                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardTile<isa()>(call, row, count); });
-    return;
-  }
-  ParallelFor(k.threads(), call.rows.rows, rows, [=](int64_t begin, int64_t end) {
-    const int64_t together = RowsTogether(call.rows.width);
-    WithIsa([=](auto isa) SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; row += together) {
-        ForwardRows<isa()>(call, row, std::min(together, end - row));
-      }
-    });
-  });
+  ForEachNormRows(
+      k.threads(), call.rows,
+      [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardRows<isa()>(call, row, count); },
+      [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardTile<isa()>(call, row, count); });
 }
 
 // What x' = (x - mean) inv_std is found from: x; or y = x' weight + bias.
@@ -287,44 +276,18 @@ SNUG_INLINE void BackwardTile(const BackwardCall<T, kKnown>& call, int64_t row, 
   StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.dx + row * n, n);
 }
 
-// Does the rows [begin, end) of a chunk. `dweight` and `dbias` become the sums over them.
-template <Isa kIsa, class T, Known kKnown>
-SNUG_INLINE void BackwardChunk(const BackwardCall<T, kKnown>& call, int64_t begin, int64_t end, Float32Port<T>* dweight,
-                               Float32Port<T>* dbias) {
-  using A = Accumulator<T>;
-  const int64_t n = call.rows.width;
-  if (n > kShortRow) {
-    std::fill_n(dweight, 2 * n, A(0));
-    const int64_t together = RowsTogether(n);
-    for (int64_t row = begin; row < end; row += together) {
-      BackwardRows<kIsa>(call, row, std::min(together, end - row), dweight, dbias);
-    }
-    return;
-  }
-  RowTile<A> weight_lanes, bias_lanes;
-  std::fill_n(weight_lanes.at, n * kTileRows, A(0));
-  std::fill_n(bias_lanes.at, n * kTileRows, A(0));
-  for (int64_t row = begin; row < end; row += kTileRows) {
-    BackwardTile<kIsa>(call, row, std::min(kTileRows, end - row), weight_lanes.at, bias_lanes.at);
-  }
-  AddTileLanes(n, weight_lanes.at, dweight);
-  AddTileLanes(n, bias_lanes.at, dbias);
-}
-
-// The room that the chunks' sums take: [chunks][2][width].
-inline int64_t PartialSums(const NormRows& rows) { return rows.chunks * 2 * rows.width; }
+// The room that the chunks' sums take.
+inline int64_t PartialSums(const NormRows& rows) { return NormPartialSums<2>(rows); }
 
 // `partial` has that room. The outputs after dx are the gradients of weight and bias.
 template <class T, Known kKnown>
 void Backward(const KernelContext& k, const BackwardCall<T, kKnown>& call, Float32Port<T>* partial) {
-  using S = Float32Port<T>;
-  const int64_t n = call.rows.width;
-  ParallelFor(k.threads(), call.rows.rows, call.rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
-    S* of_chunk = partial + begin / call.rows.rows_per_chunk * 2 * n;
-    WithIsa([=](auto isa) SNUG_LAMBDA { BackwardChunk<isa()>(call, begin, end, of_chunk, of_chunk + n); });
-  });
-  AddNormChunks(k.threads(), call.rows.chunks, 2 * n, n, partial, k.output<S>(1));
-  AddNormChunks(k.threads(), call.rows.chunks, 2 * n, n, partial + n, k.output<S>(2));
+  SumOverNormRows<2>(
+      k, call.rows, partial,
+      [=](auto isa, int64_t row, int64_t count, auto* sums)
+          SNUG_LAMBDA { BackwardRows<isa()>(call, row, count, sums, sums + call.rows.width); },
+      [=](auto isa, int64_t row, int64_t count, auto* lanes)
+          SNUG_LAMBDA { BackwardTile<isa()>(call, row, count, lanes[0].at, lanes[1].at); });
 }
 
 }  // namespace snug::core::layer_norm_rows

@@ -1,5 +1,5 @@
-// What layer_norm and rms_norm share, which normalise each row (the last `axes` axes): shapes, checks and how the work
-// is cut; and the sums of chunks that the gradients of norms' weights end with.
+// What layer_norm and rms_norm share, which normalise each row (the last `axes` axes): shapes, checks, how the work is
+// cut, and how the gradients of weight and bias are summed.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,12 +13,12 @@
 #include "engine/base/status.h"
 #include "engine/graph/value_type.h"
 #include "ops/infer_context.h"
+#include "ops/kernel_context.h"
 #include "ops/kit/isa.h"
+#include "ops/nn/norm_chunks.h"
+#include "ops/nn/row_tile.h"
 
 namespace snug::core {
-
-inline constexpr int64_t kNormChunk = 1 << 15;  // the fewest elements in a piece of work
-inline constexpr int64_t kMinNormRows = 16;  // a piece has no fewer rows, so that its sums are few beside its elements
 
 // Sees x as [rows, width].
 struct NormRows {
@@ -56,22 +56,53 @@ absl::Status CheckRowNorm(const InferContext& c) {
   return absl::OkStatus();
 }
 
-// Adds up the chunks' sums in order: sum[i] is that of partial[chunk * step + i] over all chunks, for i in [0, width).
-template <class S>
-void AddNormChunks(int threads, int64_t chunks, int64_t step, int64_t width, const S* partial, S* sum) {
-  constexpr int64_t kColumns = 64;
-  ParallelFor(threads, width, kColumns, [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      double sums[kColumns];
-      const int64_t columns = end - begin;
-      for (int64_t j = 0; j < columns; ++j) sums[j] = 0;
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const S* of_chunk = partial + chunk * step + begin;
-        for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<double>(of_chunk[j]);
-      }
-      for (int64_t j = 0; j < columns; ++j) sum[begin + j] = static_cast<S>(sums[j]);
+// Calls rows(instruction set, first row, number of rows) for all rows, or tile(the same) where they are short.
+template <class Rows, class Tile>
+void ForEachNormRows(int threads, const NormRows& view, Rows rows, Tile tile) {
+  // Whole tiles, so that short rows leave no part of one at a piece's end.
+  const int64_t least = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, view.width));
+  const int64_t grain = view.width <= kShortRow ? (least + kTileRows - 1) / kTileRows * kTileRows : least;
+  ParallelFor(threads, view.rows, grain, [=](int64_t begin, int64_t end) {
+    WithIsa([=](auto isa) SNUG_LAMBDA {
+      DoRows(
+          view.width, begin, end, [=](int64_t row, int64_t count) SNUG_LAMBDA { rows(isa, row, count); },
+          [=](int64_t row, int64_t count) SNUG_LAMBDA { tile(isa, row, count); });
     });
   });
+}
+
+// The number of elements that `SumOverNormRows` needs for the chunks' sums: [chunks][kSums][width].
+template <int kSums>
+int64_t NormPartialSums(const NormRows& view) {
+  return view.chunks * kSums * view.width;
+}
+
+// Does all rows as ForEachNormRows does, and sums over them: rows(instruction set, first row, number of rows, sums)
+// adds to kSums sums of each column, sums[s * width + column]; tile(..., lanes) adds to those of each of a tile's rows,
+// which are kSums tiles. Rows are summed within chunks, whose size follows from the shape, and the chunks' sums in
+// order, so the bits are the same on any number of threads. The sums become the node's outputs from 1 on.
+template <int kSums, class S, class Rows, class Tile>
+void SumOverNormRows(const KernelContext& k, const NormRows& view, S* partial, Rows rows, Tile tile) {
+  const int64_t n = view.width;
+  ParallelFor(k.threads(), view.rows, view.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    S* sums = partial + begin / view.rows_per_chunk * kSums * n;
+    WithIsa([=](auto isa) SNUG_LAMBDA {
+      RowTile<S> lanes[kSums];
+      if (n <= kShortRow) {
+        for (RowTile<S>& of_sum : lanes) std::fill_n(of_sum.at, n * kTileRows, S(0));
+      } else {
+        std::fill_n(sums, kSums * n, S(0));
+      }
+      DoRows(
+          n, begin, end, [=](int64_t row, int64_t count) SNUG_LAMBDA { rows(isa, row, count, sums); },
+          [=, &lanes](int64_t row, int64_t count) SNUG_LAMBDA { tile(isa, row, count, lanes); });
+      if (n > kShortRow) return;
+      for (int s = 0; s < kSums; ++s) AddTileLanes(n, static_cast<const S*>(lanes[s].at), sums + s * n);
+    });
+  });
+  for (int s = 0; s < kSums; ++s) {
+    AddNormChunks(k.threads(), view.chunks, kSums * n, n, partial + s * n, k.output<S>(1 + s));
+  }
 }
 
 }  // namespace snug::core

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
@@ -74,10 +73,10 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums: [chunks][width]
+absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums
   const ValueType& x = c.types().input(0);
   const NormRows view(x, c.options<proto::RmsNorm>().axes());
-  c.SetWorkspaceBytes(view.chunks * view.width * SizeOf(Float32PortType(x.dtype)));
+  c.SetWorkspaceBytes(NormPartialSums<1>(view) * SizeOf(Float32PortType(x.dtype)));
   return absl::OkStatus();
 }
 
@@ -155,20 +154,10 @@ SNUG_INLINE void ForwardTile(const ForwardCall<T>& call, int64_t row, int64_t co
 template <class T>
 void Forward(const KernelContext& k) {
   const ForwardCall<T> call(k);
-  const int64_t rows = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, call.rows.width));
-  if (call.rows.width <= kShortRow) {
-    ForEachRowTile(k.threads(), call.rows.rows, rows,
-                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardTile<isa()>(call, row, count); });
-    return;
-  }
-  ParallelFor(k.threads(), call.rows.rows, rows, [=](int64_t begin, int64_t end) {
-    const int64_t together = RowsTogether(call.rows.width);
-    WithIsa([=](auto isa) SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; row += together) {
-        ForwardRows<isa()>(call, row, std::min(together, end - row));
-      }
-    });
-  });
+  ForEachNormRows(
+      k.threads(), call.rows,
+      [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardRows<isa()>(call, row, count); },
+      [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardTile<isa()>(call, row, count); });
 }
 
 // Let g = dy weight and x' = x inv_root. Then dx = inv_root (g - x' mean(g x')), and dweight is the sum over rows of
@@ -280,38 +269,15 @@ SNUG_INLINE void BackwardTile(const BackwardCall<T>& call, int64_t row, int64_t 
   StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.dx + row * n, n);
 }
 
-// Does the rows [begin, end) of a chunk. `dweight` becomes the sum over them.
-template <Isa kIsa, class T>
-SNUG_INLINE void BackwardChunk(const BackwardCall<T>& call, int64_t begin, int64_t end, Float32Port<T>* dweight) {
-  using A = Accumulator<T>;
-  const int64_t n = call.rows.width;
-  if (n > kShortRow) {
-    std::fill_n(dweight, n, A(0));
-    const int64_t together = RowsTogether(n);
-    for (int64_t row = begin; row < end; row += together) {
-      BackwardRows<kIsa>(call, row, std::min(together, end - row), dweight);
-    }
-    return;
-  }
-  RowTile<A> lanes;
-  std::fill_n(lanes.at, n * kTileRows, A(0));
-  for (int64_t row = begin; row < end; row += kTileRows) {
-    BackwardTile<kIsa>(call, row, std::min(kTileRows, end - row), lanes.at);
-  }
-  AddTileLanes(n, lanes.at, dweight);
-}
-
 template <class T>
 void Backward(const KernelContext& k) {
-  using S = Float32Port<T>;
   const BackwardCall<T> call(k);
-  S* partial = k.workspace<S>();
-  const int64_t n = call.rows.width;
-  ParallelFor(k.threads(), call.rows.rows, call.rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
-    S* of_chunk = partial + begin / call.rows.rows_per_chunk * n;
-    WithIsa([=](auto isa) SNUG_LAMBDA { BackwardChunk<isa()>(call, begin, end, of_chunk); });
-  });
-  AddNormChunks(k.threads(), call.rows.chunks, n, n, partial, k.output<S>(1));
+  SumOverNormRows<1>(
+      k, call.rows, k.workspace<Float32Port<T>>(),
+      [=](auto isa, int64_t row, int64_t count, auto* dweight)
+          SNUG_LAMBDA { BackwardRows<isa()>(call, row, count, dweight); },
+      [=](auto isa, int64_t row, int64_t count, auto* lanes)
+          SNUG_LAMBDA { BackwardTile<isa()>(call, row, count, lanes[0].at); });
 }
 
 absl::Status ForwardCpu(const KernelContext& k) {

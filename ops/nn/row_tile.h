@@ -39,6 +39,23 @@ void ForEachRowTile(int threads, int64_t rows, int64_t rows_per_chunk, Body body
   });
 }
 
+// How many longer rows are best done together, so that they stay in the first-level cache.
+inline int64_t RowsTogether(int64_t n) {
+  return std::clamp<int64_t>((1 << 13) / std::max<int64_t>(1, n), 1, kTileRows);
+}
+
+// Does the rows [begin, end) of n elements: short ones by tile(first row, number of rows), longer ones by rows(the
+// same). Both are given kTileRows at most.
+template <class Rows, class Tile>
+SNUG_INLINE void DoRows(int64_t n, int64_t begin, int64_t end, Rows rows, Tile tile) {
+  if (n <= kShortRow) {
+    for (int64_t row = begin; row < end; row += kTileRows) tile(row, std::min(kTileRows, end - row));
+    return;
+  }
+  const int64_t together = RowsTogether(n);
+  for (int64_t row = begin; row < end; row += together) rows(row, std::min(together, end - row));
+}
+
 // Fills a tile with `count` rows of n elements, n <= kShortRow, which lie `stride` apart in an array that ends at
 // `end`. Rows that are missing become zeros.
 template <Isa kIsa, class T, class A>
@@ -95,11 +112,6 @@ SNUG_INLINE void SumTile(int64_t n, A* sums, Element element) {
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < kTileRows; ++j) sums[j] += element(i, i * kTileRows + j);
   }
-}
-
-// How many longer rows are best done together, so that they stay in the first-level cache.
-inline int64_t RowsTogether(int64_t n) {
-  return std::clamp<int64_t>((1 << 13) / std::max<int64_t>(1, n), 1, kTileRows);
 }
 
 // Leaves partial sums of element(i), i < n, which is kSums numbers: lanes[s * kTileRows] and so on are those of the

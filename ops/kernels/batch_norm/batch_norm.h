@@ -16,11 +16,9 @@
 #include "engine/base/host_device.h"
 #include "engine/graph/value_type.h"
 #include "ops/activation.h"
-#include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
-#include "ops/op_def.h"
 #include "ops/prepare_context.h"
 
 namespace snug::core {
@@ -125,15 +123,6 @@ int64_t BatchNormGradInputWorkspace(const ChannelView& view);
 template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormGradInput<T>& call, void* workspace);
 
-// Checks that x has rank 2 or more, and that the ports [first, end) that are present have the shape [channels].
-absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end);
-// Checks that channels have more than one element: a single one has no variance.
-absl::Status CheckChannelCount(const InferContext& c, int x);
-absl::Status CheckEpsilon(const InferContext& c, double epsilon);
-
-// Infers dx, dweight and dbias from x, weight (optional), mean, var and dy.
-absl::Status InferBatchNormGrad(InferContext& c);
-
 absl::Status PrepareBatchNorm(PrepareContext& c);
 
 // The kernels of an op. Call::Make<T>(k) says what is to be done; input 0 gives the dtype and the shape.
@@ -155,28 +144,6 @@ absl::Status BatchNormCpuFast(const KernelContext& k) {
       return absl::OkStatus();
     }
   });
-}
-
-// Returns the input, or null where it is absent.
-template <class T>
-const T* InputOrNull(const KernelContext& k, int i) {
-  return k.has_input(i) ? k.input<T>(i) : nullptr;
-}
-
-// Returns the call of a node whose types come from InferBatchNormGrad.
-template <class T>
-BatchNormBackward<T> BatchNormGradCall(const KernelContext& k, double epsilon, bool training) {
-  using S = Float32Port<T>;
-  return {.x = k.input<T>(0),
-          .weight = InputOrNull<S>(k, 1),
-          .mean = k.input<S>(2),
-          .var = k.input<S>(3),
-          .dy = k.input<T>(4),
-          .dx = k.output<T>(0),
-          .dweight = k.output<S>(1),
-          .dbias = k.output<S>(2),
-          .epsilon = epsilon,
-          .training = training};
 }
 
 }  // namespace snug::core

@@ -148,35 +148,6 @@ template void BatchNormPlain(int, const ChannelView&, const BatchNormGradInput<f
 template void BatchNormPlain(int, const ChannelView&, const BatchNormGradInput<double>&);
 template void BatchNormPlain(int, const ChannelView&, const BatchNormGradInput<BFloat16>&);
 
-absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end) {
-  SNUG_RETURN_IF_ERROR(c.CheckRank(x, 2, kMaxRank));
-  for (int i = first; i < end; ++i) {
-    if (c.has_input(i)) SNUG_RETURN_IF_ERROR(c.CheckShape(i, {c.shape(x)[1]}));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckChannelCount(const InferContext& c, int x) {
-  const int64_t count = ChannelView(c.input(x)).count();
-  if (count > 1) return absl::OkStatus();
-  return c.InputError(x, absl::StrCat("expected more than one element per channel in training, found ", count,
-                                      "; a larger batch helps"));
-}
-
-absl::Status CheckEpsilon(const InferContext& c, double epsilon) {
-  if (epsilon >= 0) return absl::OkStatus();
-  return c.OptionError("epsilon", absl::StrCat("expected at least 0, found ", epsilon));
-}
-
-absl::Status InferBatchNormGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 4));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(4, c.shape(0)));
-  const ValueType& x = c.input(0);
-  c.SetOutput(0, c.input(4));
-  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), {x.shape[1]});
-  return absl::OkStatus();
-}
-
 absl::Status PrepareBatchNorm(PrepareContext& c) {
   c.SetWorkspaceBytes(BatchNormWorkspace(ChannelView(c.types().input(0))));
   return absl::OkStatus();

@@ -12,7 +12,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kit/float32_port.h"
 #include "ops/kit/isa.h"
-#include "ops/nn/norm_rows.h"
+#include "ops/nn/norm_chunks.h"
 
 namespace snug::core {
 

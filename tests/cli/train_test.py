@@ -18,6 +18,7 @@ from snug import BINARY, ROOT
 
 SNUG = str(BINARY)
 MLP = str(ROOT / "models" / "mlp.pbtxt")
+COPY = str(ROOT / "models" / "copy.pbtxt")
 
 
 def snug(*arguments, **more):
@@ -384,6 +385,20 @@ class Train(unittest.TestCase):
                 self.assertIn(run.returncode, (1, 2))
                 self.assertIn(expected, run.stderr)
                 self.assertFalse(os.path.exists(self.path("mistake/checkpoints")))
+
+    def test_a_flag_for_another_optimizer_than_the_file_has_needs_its_name(self):
+        def trained(*arguments, code):
+            run = snug("train", COPY, f"--output={self.path('other')}", "--steps=1", *arguments)
+            self.assertEqual(run.returncode, code, run.stderr)
+            return run.stderr
+
+        said = trained("--lion-beta1=0.8", code=2)
+        self.assertIn("--lion-beta1: is for lion, but the file has adam; --optimizer=lion beside it takes that instead", said)
+        self.assertIn("--schedule-linear-final: is for linear, but the file has cosine; --schedule=linear beside it",
+                      trained("--schedule-linear-final=0.1", code=2))
+        for command in (["plan"], ["step"], ["fit", "--memory-limit=1GiB"]):
+            self.assertIn("--lion-beta1: is for lion, but the file has adam", snug(*command, COPY, "--lion-beta1=0.8").stderr)
+        trained("--lion-beta1=0.8", "--optimizer=lion", code=0)
 
     def test_mistakes_in_files_are_located(self):
         with open(MLP, encoding="utf-8") as file:

@@ -4,13 +4,12 @@
 #include "engine/compile/defaults.h"
 #include "engine/compile/import/check_optimizer.h"
 #include "proto/option_places.h"
-#include "tools/cli/flags/proto_flags.h"
 
 namespace snug::core::cli {
 
 void OptimizerFlags::AddTo(Flags& flags) {
   flags.Section("optimizer");
-  AddProtoFlags("", "optimizer", &given_, flags);
+  implied_ = AddProtoFlags("", "optimizer", &given_, flags);
 }
 
 absl::Status OptimizerFlags::CheckForwardOnly(bool forward) const {
@@ -24,6 +23,7 @@ absl::Status OptimizerFlags::SetIn(const LoadedNetwork& model, CompileOptions* o
   if (given_.ByteSizeLong() == 0) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(CheckOptimizer(given_, OptionPlaces::OnCommandLine()));
   complete_ = model.network.optimizer();
+  SNUG_RETURN_IF_ERROR(implied_->CheckAgainst(complete_));
   Override(given_, &complete_);
   SetDefaultKind(&complete_);
   options->optimizer = &complete_;

@@ -4,9 +4,12 @@
 
 #include <absl/status/status.h>
 
+#include <memory>
+
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"  // with the messages
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/proto_flags.h"
 
 namespace snug::core::cli {
 
@@ -21,6 +24,7 @@ class OptimizerFlags {
 
  private:
   proto::Optimizer given_, complete_;
+  std::shared_ptr<const ImpliedChoices> implied_;
 };
 
 }  // namespace snug::core::cli

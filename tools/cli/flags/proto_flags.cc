@@ -97,101 +97,6 @@ std::string Default(const FieldDescriptor& field) {
   }
 }
 
-// The fields that lead from a message to one of its parts. Parts are made when a flag sets something in them.
-using Path = std::vector<const FieldDescriptor*>;
-
-class Adder {
- public:
-  Adder(Message* root, Flags& flags, const std::set<std::string>& without)
-      : root_(root), flags_(flags), without_(without) {}
-
-  void Add(const google::protobuf::Descriptor& type, const std::string& prefix, const std::string& oneof_flag,
-           const Path& path) {
-    for (int i = 0; i < type.field_count(); ++i) {
-      const FieldDescriptor* field = type.field(i);
-      const std::string name = FlagName(*field, prefix);
-      if (without_.contains(name)) continue;
-      if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-        AddScalar(field, name, path);
-        continue;
-      }
-      Path inner = path;
-      inner.push_back(field);
-      Add(*field->message_type(), FlagPrefix(*field, prefix), name, inner);
-    }
-    for (int i = 0; i < type.oneof_decl_count(); ++i) AddChoice(*type.oneof_decl(i), oneof_flag, path);
-  }
-
- private:
-  void AddScalar(const FieldDescriptor* field, const std::string& name, const Path& path) {
-    if (flags_.Has(name)) return;
-    const std::string help = absl::StrCat(field->options().GetExtension(proto::help), Default(*field));
-    flags_.Add(name, ValueName(*field), help, [this_root = root_, field, name, path](const std::string& value) {
-      return Set(this_root, path, *field, name, value);
-    });
-  }
-
-  static absl::Status Set(Message* root, const Path& path, const FieldDescriptor& field, const std::string& name,
-                          const std::string& value) {
-    SNUG_ASSIGN_OR_RETURN(Message* const message, Reach(root, path, name));
-    std::vector<std::string> entries = {value};
-    if (field.is_repeated()) entries = absl::StrSplit(value, ',');
-    for (const std::string& entry : entries) {
-      SNUG_ASSIGN_OR_RETURN(const Parsed parsed, Parse(field, name, entry));
-      Store(&field, parsed, message);
-    }
-    return absl::OkStatus();
-  }
-
-  // Returns the message at the end of the path. It is an error if a oneof on the way has another member chosen.
-  static absl::StatusOr<Message*> Reach(Message* root, const Path& path, const std::string& name) {
-    Message* message = root;
-    for (const FieldDescriptor* field : path) {
-      const google::protobuf::Reflection& reflection = *message->GetReflection();
-      if (const google::protobuf::OneofDescriptor* oneof = field->containing_oneof()) {
-        const FieldDescriptor* chosen = reflection.GetOneofFieldDescriptor(*message, oneof);
-        if (chosen != nullptr && chosen != field) {
-          return absl::InvalidArgumentError(absl::StrCat("--", name, ": is for ", FlagName(*field, ""), ", but ",
-                                                         FlagName(*chosen, ""), " was chosen before"));
-        }
-      }
-      message = reflection.MutableMessage(message, field);
-    }
-    return message;
-  }
-
-  void AddChoice(const google::protobuf::OneofDescriptor& oneof, const std::string& name, const Path& path) {
-    if (flags_.Has(name)) return;
-    std::vector<std::string> names;
-    for (int i = 0; i < oneof.field_count(); ++i) names.push_back(FlagName(*oneof.field(i), ""));
-    flags_.Add(name, "NAME", absl::StrJoin(names, ", "),
-               [this_root = root_, &oneof, name, path](const std::string& value) {
-                 return Choose(this_root, path, oneof, name, value);
-               });
-  }
-
-  static absl::Status Choose(Message* root, const Path& path, const google::protobuf::OneofDescriptor& oneof,
-                             const std::string& name, const std::string& value) {
-    Suggester suggester(value);
-    std::vector<std::string> names;
-    for (int i = 0; i < oneof.field_count(); ++i) {
-      const FieldDescriptor* member = oneof.field(i);
-      names.push_back(FlagName(*member, ""));
-      suggester.Consider(names.back());
-      if (names.back() != value) continue;
-      Path inner = path;
-      inner.push_back(member);
-      return Reach(root, inner, name).status();
-    }
-    return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected one of ", absl::StrJoin(names, ", "),
-                                                   "; found \"", value, "\"", suggester.Question()));
-  }
-
-  Message* root_;
-  Flags& flags_;
-  const std::set<std::string>& without_;
-};
-
 // Six digits where these are all of it, and every bit otherwise.
 std::string NumberText(double value) {
   std::string text = absl::StrCat(value);
@@ -244,9 +149,144 @@ void List(const std::string& prefix, const std::string& oneof_flag, const Messag
 
 }  // namespace
 
-void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, Message* message, Flags& flags,
-                   const std::set<std::string>& without) {
-  Adder(message, flags, without).Add(*message->GetDescriptor(), prefix, oneof_flag, {});
+class ProtoFlagAdder {
+  // The fields that lead from a message to one of its parts, which are made when a flag sets something in them. Where a
+  // field is of a oneof, `named_by` is the flag that would choose it by its name.
+  struct Hop {
+    const FieldDescriptor* field;
+    std::string named_by;
+  };
+  using Path = std::vector<Hop>;
+
+ public:
+  ProtoFlagAdder(Message* root, Flags& flags, const std::set<std::string>& without)
+      : root_(root), flags_(flags), without_(without), implied_(std::make_shared<ImpliedChoices>()) {}
+
+  void Add(const google::protobuf::Descriptor& type, const std::string& prefix, const std::string& oneof_flag,
+           const Path& path) {
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor* field = type.field(i);
+      const std::string name = FlagName(*field, prefix);
+      if (without_.contains(name)) continue;
+      if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+        AddScalar(field, name, path);
+        continue;
+      }
+      Path inner = path;
+      inner.push_back({field, oneof_flag});
+      Add(*field->message_type(), FlagPrefix(*field, prefix), name, inner);
+    }
+    for (int i = 0; i < type.oneof_decl_count(); ++i) AddChoice(*type.oneof_decl(i), oneof_flag, path);
+  }
+
+  std::shared_ptr<const ImpliedChoices> implied() const { return implied_; }
+
+ private:
+  void AddScalar(const FieldDescriptor* field, const std::string& name, const Path& path) {
+    if (flags_.Has(name)) return;
+    const std::string help = absl::StrCat(field->options().GetExtension(proto::help), Default(*field));
+    flags_.Add(name, ValueName(*field), help,
+               [this_root = root_, implied = implied_, field, name, path](const std::string& value) {
+                 NoteChoices(path, name, implied.get());
+                 return Set(this_root, path, *field, name, value);
+               });
+  }
+
+  static void NoteChoices(const Path& path, const std::string& name, ImpliedChoices* implied) {
+    std::vector<const FieldDescriptor*> to;
+    for (const Hop& hop : path) {
+      to.push_back(hop.field);
+      if (hop.field->containing_oneof() != nullptr)
+        implied->choices_.try_emplace(hop.named_by, ImpliedChoices::Choice{name, to});
+    }
+  }
+
+  static absl::Status Set(Message* root, const Path& path, const FieldDescriptor& field, const std::string& name,
+                          const std::string& value) {
+    SNUG_ASSIGN_OR_RETURN(Message* const message, Reach(root, path, name));
+    std::vector<std::string> entries = {value};
+    if (field.is_repeated()) entries = absl::StrSplit(value, ',');
+    for (const std::string& entry : entries) {
+      SNUG_ASSIGN_OR_RETURN(const Parsed parsed, Parse(field, name, entry));
+      Store(&field, parsed, message);
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the message at the end of the path. It is an error if a oneof on the way has another member chosen.
+  static absl::StatusOr<Message*> Reach(Message* root, const Path& path, const std::string& name) {
+    Message* message = root;
+    for (const auto& [field, named_by] : path) {
+      const google::protobuf::Reflection& reflection = *message->GetReflection();
+      if (const google::protobuf::OneofDescriptor* oneof = field->containing_oneof()) {
+        const FieldDescriptor* chosen = reflection.GetOneofFieldDescriptor(*message, oneof);
+        if (chosen != nullptr && chosen != field) {
+          return absl::InvalidArgumentError(absl::StrCat("--", name, ": is for ", FlagName(*field, ""), ", but ",
+                                                         FlagName(*chosen, ""), " was chosen before"));
+        }
+      }
+      message = reflection.MutableMessage(message, field);
+    }
+    return message;
+  }
+
+  void AddChoice(const google::protobuf::OneofDescriptor& oneof, const std::string& name, const Path& path) {
+    if (flags_.Has(name)) return;
+    std::vector<std::string> names;
+    for (int i = 0; i < oneof.field_count(); ++i) names.push_back(FlagName(*oneof.field(i), ""));
+    flags_.Add(name, "NAME", absl::StrJoin(names, ", "),
+               [this_root = root_, implied = implied_, &oneof, name, path](const std::string& value) {
+                 implied->named_.insert(name);
+                 return Choose(this_root, path, oneof, name, value);
+               });
+  }
+
+  static absl::Status Choose(Message* root, const Path& path, const google::protobuf::OneofDescriptor& oneof,
+                             const std::string& name, const std::string& value) {
+    Suggester suggester(value);
+    std::vector<std::string> names;
+    for (int i = 0; i < oneof.field_count(); ++i) {
+      const FieldDescriptor* member = oneof.field(i);
+      names.push_back(FlagName(*member, ""));
+      suggester.Consider(names.back());
+      if (names.back() != value) continue;
+      Path inner = path;
+      inner.push_back({member, name});
+      return Reach(root, inner, name).status();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected one of ", absl::StrJoin(names, ", "),
+                                                   "; found \"", value, "\"", suggester.Question()));
+  }
+
+  Message* root_;
+  Flags& flags_;
+  const std::set<std::string>& without_;
+  std::shared_ptr<ImpliedChoices> implied_;
+};
+
+absl::Status ImpliedChoices::CheckAgainst(const Message& base) const {
+  for (const auto& [named_by, choice] : choices_) {
+    if (named_.contains(named_by)) continue;
+    const Message* holder = &base;  // of the oneof
+    for (size_t i = 0; i + 1 < choice.to.size(); ++i) {
+      holder = &holder->GetReflection()->GetMessage(*holder, choice.to[i]);
+    }
+    const FieldDescriptor* member = choice.to.back();
+    const FieldDescriptor* has = holder->GetReflection()->GetOneofFieldDescriptor(*holder, member->containing_oneof());
+    if (has == nullptr || has == member) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", choice.flag, ": is for ", FlagName(*member, ""),
+                                                   ", but the file has ", FlagName(*has, ""), "; --", named_by, "=",
+                                                   FlagName(*member, ""), " beside it takes that instead"));
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const ImpliedChoices> AddProtoFlags(const std::string& prefix, const std::string& oneof_flag,
+                                                    Message* message, Flags& flags,
+                                                    const std::set<std::string>& without) {
+  ProtoFlagAdder adder(message, flags, without);
+  adder.Add(*message->GetDescriptor(), prefix, oneof_flag, {});
+  return adder.implied();
 }
 
 std::vector<std::pair<std::string, std::string>> ListProtoFlags(const std::string& prefix,

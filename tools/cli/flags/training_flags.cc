@@ -39,9 +39,9 @@ void TrainingFlags::AddSections(Flags& flags, const std::function<void()>& more,
   flags.Section("data");
   AddProtoFlags("data-", "data", options.training.mutable_data(), flags);
   flags.Section("training");
-  AddProtoFlags("", "training", &options.training, flags, without_training);
+  options.implied_for_training = AddProtoFlags("", "training", &options.training, flags, without_training);
   flags.Section("optimizer");
-  AddProtoFlags("", "optimizer", &options.optimizer, flags, without_optimizer);
+  options.implied_for_optimizer = AddProtoFlags("", "optimizer", &options.optimizer, flags, without_optimizer);
 }
 
 absl::StatusOr<TrainingOptions> TrainingFlags::Settle(const LoadedNetwork& loaded) {

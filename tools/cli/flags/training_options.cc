@@ -11,7 +11,6 @@
 #include "engine/compile/memory/memory_settings.h"
 #include "engine/train/training_options.h"
 #include "proto/train.pb.h"
-#include "tools/cli/flags/proto_flags.h"
 
 namespace snug::core::cli {
 namespace {
@@ -78,6 +77,8 @@ absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& mode
     options.files.push_back(options.file.get());
   }
   options.files.push_back(&model);
+  SNUG_RETURN_IF_ERROR(flags.implied_for_training->CheckAgainst(options.training));
+  SNUG_RETURN_IF_ERROR(flags.implied_for_optimizer->CheckAgainst(options.optimizer));
   SNUG_RETURN_IF_ERROR(Add(flags.training, flags.optimizer, OptionPlaces::OnCommandLine(), &options));
   SNUG_RETURN_IF_ERROR(CheckHue(model, flags, options));
   SetDefaultKind(&options.optimizer);

@@ -10,6 +10,7 @@
 
 #include "proto/option_places.h"
 #include "proto/text_loader.h"  // includes the messages
+#include "tools/cli/flags/proto_flags.h"
 
 namespace snug::core::cli {
 
@@ -20,6 +21,9 @@ struct TrainingOptions {
 
   std::unique_ptr<const LoadedNetwork> file;  // the file of --training, or null
   std::vector<const LoadedNetwork*> files;    // in the sequence in which they count, after the flags
+
+  // Of options from the command line.
+  std::shared_ptr<const ImpliedChoices> implied_for_training, implied_for_optimizer;
 };
 
 // `model` must outlive the result. `flags` has only what the command line says.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._errors import DTypeError, Error, ProcessError
-from ._fit import Epoch, Rate, fit
+from ._fit import Epoch, Order, Rate, run_epochs
+from ._given import Given
 from ._library import check, encoded, lib, made, text_of
 from ._network import Network, compiled, names
 from ._program import Evaluation, Program
@@ -176,7 +177,37 @@ class Session(Program):
         where it or `on_epoch` returns False, the training ends there. Ctrl-C ends it too, as KeyboardInterrupt, and
         leaves the session ready to go on.
         """
-        return fit(self, data, epochs, learning_rate, shuffle, seed, validation, on_step, on_epoch)
+        if not self._trains:
+            raise Error("fit: a session with training=False does not train", "FAILED_PRECONDITION")
+        arrays, count = self._rows(data)
+        if count < self._batch:
+            raise Error(f"data: expected at least a batch of {self._batch} samples, found {count}")
+
+        def train_on(rows: Sequence[int]) -> Dict[str, float]:
+            return self._train_on(arrays, rows, learning_rate)
+
+        return run_epochs(epochs, Order(count, self._batch, seed if shuffle else None), train_on, lambda: self.steps,
+                          self._evaluate_on(validation), on_step, on_epoch)
+
+    def _evaluate_on(self, validation: Optional[Mapping[str, Any]]) -> Callable[[], Dict[str, float]]:
+        if validation is None:
+            return dict
+        evaluation = self.evaluation
+        if evaluation is None:
+            raise Error("validation: expected a session with an evaluation_batch", "FAILED_PRECONDITION")
+        arrays, count = evaluation._rows(validation, "validation")
+        if count == 0 or count % evaluation.batch:
+            raise Error(f"validation: expected a multiple of the evaluation_batch of {evaluation.batch} "
+                        f"samples, found {count}")
+        return lambda: evaluation._means(arrays, count)
+
+    def _train_on(self, arrays: Mapping[str, Given], rows: Sequence[int], rate: Rate) -> Dict[str, float]:
+        # Between steps nobody holds the session, so that callbacks may save or look at parameters.
+        if rate is not None:
+            self.learning_rate = rate(self.steps) if callable(rate) else rate
+        with self._state.use() as handle:
+            self._step_on(handle, arrays, rows)
+            return self._scalars(handle, self._scalar_outputs())
 
     def fetch(self, name: str, dtype: Any = None) -> Tensor:
         """A copy of an output of the last step, converted to `dtype`."""

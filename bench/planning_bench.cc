@@ -1,9 +1,9 @@
 // How planning grows with the graph: seconds of each part, and how far the plan is from the lower bound.
 //   planning_bench [--work-limit=N] KIND:TASKS | NETWORK.pbtxt ...
 // KIND is one of tests/memory/large_tasks.h. Of a network it prints first what the parts of its compile take, in
-// training at the file's batch or 1. "order" is the search for an order with its bound, "place" the search for offsets
-// under it, "check" the independent checks of order and plan; "plan" is all of them as `snug plan` runs them, which may
-// place a second order.
+// training at the batch that its file has, or 1. "order" is the search for an order with its bound, "place" the search
+// for offsets under it, "check" the independent checks of order and plan; "plan" is all of them as `snug plan` runs
+// them, which may place a second order.
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>

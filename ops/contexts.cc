@@ -40,6 +40,11 @@ absl::Status LayerContext::CheckInputs(int expected) const {
       absl::StrCat("expected ", expected, expected == 1 ? " input" : " inputs", ", found ", num_inputs()));
 }
 
+void LayerContext::AppendScaleAndShift(const Shape& shape, std::vector<ValueId>* inputs) {
+  inputs->push_back(Parameter({.name = "weight", .shape = shape, .init = ParameterSpec::Init::kConstant, .value = 1}));
+  inputs->push_back(Parameter({.name = "bias", .shape = shape, .init = ParameterSpec::Init::kConstant}));
+}
+
 void InferContext::SetOutput(int i, ValueType type) {
   auto& outputs = types_.outputs;
   if (static_cast<size_t>(i) >= outputs.size()) outputs.resize(static_cast<size_t>(i) + 1);

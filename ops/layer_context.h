@@ -50,6 +50,8 @@ class LayerContext : public OpContext {
   // These make Variables of this layer. They are float32 in a bfloat16 network; Op() inserts the cast where a port
   // wants bfloat16.
   virtual ValueId Parameter(ParameterSpec spec) = 0;
+  // Appends the Parameters that a norm multiplies by and adds: "weight", of ones, and "bias", of zeros.
+  void AppendScaleAndShift(const Shape& shape, std::vector<ValueId>* inputs);
   virtual ValueId Statistic(absl::string_view name, const Shape& shape, double initial) = 0;
   // Makes a Variable that never changes. `values` has one number for all elements, or one for each.
   virtual ValueId ConstantValue(absl::string_view name, DType dtype, const Shape& shape,

@@ -30,7 +30,7 @@ inline namespace v0 {
 
 struct SessionOptions {
   std::string device = "cpu";         // where steps run: cpu, cuda, or cuda:N for the N-th GPU
-  int64_t batch = 0;                  // samples in a step; 0: as the model file says, or 1
+  int64_t batch = 0;                  // samples in a step; 0: `training { batch }`, the network's, or 1
   bool training = true;               // false compiles the forward pass only
   int64_t evaluation_batch = 0;       // > 0 adds a forward-only program of this batch, on the same Variables and memory
   DType precision = DType::kFloat32;  // may also be kBFloat16 (with float32 parameters) or kFloat64

@@ -36,6 +36,8 @@ void Xxh64::AddStripes(absl::Span<const std::byte> bytes) {
   lanes_ = lanes;
 }
 
+Xxh64::Xxh64() : lanes_{kPrime1 + kPrime2, kPrime2, 0, 0 - kPrime1} {}
+
 void Xxh64::Add(absl::Span<const std::byte> bytes) {
   if (bytes.empty()) return;
   total_ += bytes.size();

@@ -11,18 +11,16 @@ namespace snug::core {
 
 class Xxh64 {
  public:
-  Xxh64() = default;
+  Xxh64();
   void Add(absl::Span<const std::byte> bytes);
   uint64_t Digest() const;  // covers all that was added so far; more may follow
 
  private:
   static constexpr size_t kStripe = 32;
-  static constexpr uint64_t kPrime1 = 0x9E3779B185EBCA87U;
-  static constexpr uint64_t kPrime2 = 0xC2B2AE3D27D4EB4FU;
 
   void AddStripes(absl::Span<const std::byte> bytes);
 
-  std::array<uint64_t, 4> lanes_ = {kPrime1 + kPrime2, kPrime2, 0, 0 - kPrime1};
+  std::array<uint64_t, 4> lanes_;
   std::array<std::byte, kStripe> rest_ = {};
   size_t rest_size_ = 0;
   uint64_t total_ = 0;

@@ -40,6 +40,14 @@ bool SplitProducts(const Compiled& compiled) {
   });
 }
 
+constexpr char kTuning[] = "tuning";
+
+// Tells whether a tuning names kernels, and no node took one. Within loops nobody counts them.
+bool TunedInVain(const Compiled& compiled) {
+  return compiled.tuning != nullptr && !compiled.tuning->kernels.empty() && compiled.loops.empty() &&
+         absl::c_all_of(compiled.kernels, [](const KernelChoice& kernel) { return kernel.choice.empty(); });
+}
+
 // Those of the options that may give other last bits, but for precisions, threads and tunings, which everyone asks for
 // by themselves, with what a tuning chooses. What was in vain changes nothing.
 std::vector<std::string> OptionsOfRounding(const CompileOptions& options, const std::vector<std::string>& in_vain) {
@@ -129,7 +137,10 @@ void FindStepTasks(Compiled& compiled) {
 std::string InVainText(const Compiled& compiled) {
   std::string text;
   for (const std::string& option : compiled.in_vain) {
-    absl::StrAppend(&text, "--", option, " changes nothing in this network: docs/memory.md says what it asks for\n");
+    absl::StrAppend(&text, "--", option,
+                    option == kTuning ? ": none of its kernels is for a node here: it was made of another network, or "
+                                        "with other flags, such as --keep-derived\n"
+                                      : " changes nothing in this network: docs/memory.md says what it asks for\n");
   }
   return text;
 }
@@ -245,6 +256,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernelsOfRounds(graph, registry, choose, reads));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
   if (options.split_products && !SplitProducts(compiled)) compiled.in_vain.emplace_back("split-products");
+  if (TunedInVain(compiled)) compiled.in_vain.emplace_back(kTuning);
   compiled.rounding = OptionsOfRounding(options, compiled.in_vain);
   if (options.keep_derived) {
     Derive(compiled);

@@ -34,7 +34,7 @@ class SourceMap;
 
 struct CompileOptions {
   Device device;
-  int64_t batch = 0;  // samples in a step; 0: as the file says, or 1
+  int64_t batch = 0;  // samples in a step; 0: `training { batch }`, the network's own, or 1
   bool training = true;
   MicroBatches micro_batches;  // for training
   DType precision = DType::kFloat32;

@@ -103,7 +103,7 @@ absl::StatusOr<Ref> PadUneven(NodeContext& c, Ref x, double value, Window* w) {
   return c.builder().AddOne(absl::StrCat(c.LayerName(), ".pad"), std::move(layer), {x});
 }
 
-// The weight's first axes, and whether all sizes fit the input.
+// Returns the weight, which has to have as many axes as x.
 absl::StatusOr<Tensor> WeightOf(NodeContext& c, const Ref& x) {
   SNUG_ASSIGN_OR_RETURN(const Tensor* weight, c.ConstantInput(1, "W"));
   if (!weight->is_float() || weight->rank() != static_cast<int>(x.dims.size())) {
@@ -111,6 +111,21 @@ absl::StatusOr<Tensor> WeightOf(NodeContext& c, const Ref& x) {
         absl::StrCat("input 1 (W): expected ", x.dims.size(), " axes, found ", DimsText(weight->dims())));
   }
   return *weight;
+}
+
+// Makes the layer, of which `conv` is a part, with the bias if the node has one.
+template <class Convolution>
+absl::Status Convolve(NodeContext& c, const Ref& x, const Tensor& weight, Convolution* conv, proto::Layer* layer) {
+  Weights weights = {{"weight", weight}};
+  if (c.has(2)) {
+    SNUG_ASSIGN_OR_RETURN(const Tensor* bias, c.ConstantInput(2, "B"));
+    weights.emplace_back("bias", *bias);
+  } else {
+    conv->set_bias(false);
+  }
+  SNUG_ASSIGN_OR_RETURN(Ref y, c.Layer(std::move(*layer), {x}, weights, &weight));
+  c.SetRef(0, std::move(y));
+  return absl::OkStatus();
 }
 
 absl::Status Conv(NodeContext& c) {
@@ -134,16 +149,7 @@ absl::Status Conv(NodeContext& c) {
   SetSizes(w.dilation, 1, conv->mutable_dilation());
   SetSizes(w.before, 0, conv->mutable_pad());
   if (w.same) conv->set_padding(proto::SAME);
-  Weights weights = {{"weight", weight}};
-  if (c.has(2)) {
-    SNUG_ASSIGN_OR_RETURN(const Tensor* bias, c.ConstantInput(2, "B"));
-    weights.emplace_back("bias", *bias);
-  } else {
-    conv->set_bias(false);
-  }
-  SNUG_ASSIGN_OR_RETURN(Ref y, c.Layer(std::move(layer), {x}, weights, &weight));
-  c.SetRef(0, std::move(y));
-  return absl::OkStatus();
+  return Convolve(c, x, weight, conv, &layer);
 }
 
 absl::Status ConvTranspose(NodeContext& c) {
@@ -170,16 +176,7 @@ absl::Status ConvTranspose(NodeContext& c) {
   SetSizes(w.dilation, 1, conv->mutable_dilation());
   SetSizes(w.before, 0, conv->mutable_pad());
   SetSizes(output_pad, 0, conv->mutable_output_pad());
-  Weights weights = {{"weight", weight}};
-  if (c.has(2)) {
-    SNUG_ASSIGN_OR_RETURN(const Tensor* bias, c.ConstantInput(2, "B"));
-    weights.emplace_back("bias", *bias);
-  } else {
-    conv->set_bias(false);
-  }
-  SNUG_ASSIGN_OR_RETURN(Ref y, c.Layer(std::move(layer), {x}, weights, &weight));
-  c.SetRef(0, std::move(y));
-  return absl::OkStatus();
+  return Convolve(c, x, weight, conv, &layer);
 }
 
 absl::Status Pool(NodeContext& c, bool max) {

@@ -5,10 +5,18 @@
 #include <absl/strings/str_cat.h>
 
 #include <cstdint>
+#include <string>
 
 #include "ops/node_types.h"
 
 namespace snug::core {
+
+// The label that readers of files let pass beside those that are bounded (kIgnoredLabel, engine/train/data/dataset.h).
+inline constexpr int64_t kLeftOutOfFiles = -100;
+
+inline std::string HintOfPlace(int64_t classes) {
+  return absl::StrCat(". In a file of labels `max_value: ", classes, "` on their input finds its place");
+}
 
 // Counts the rows that are not ignored. The error for a label that is no class names the label.
 template <class Label>
@@ -20,8 +28,7 @@ absl::Status CheckLabels(const Label* labels, int64_t rows, int64_t classes, int
     if (label < 0 || label >= classes) {
       return absl::InvalidArgumentError(absl::StrCat("labels: row ", r, ": expected a class in [0, ", classes,
                                                      ") or the ignored ", ignored, ", found ", label,
-                                                     ". Where the input of the labels says `max_value: ", classes,
-                                                     "`, what reads them checks them, and names their place"));
+                                                     ignored == kLeftOutOfFiles ? HintOfPlace(classes) : ""));
     }
     ++*counted;
   }

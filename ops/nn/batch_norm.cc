@@ -61,9 +61,7 @@ absl::Status Layer(LayerContext& c) {
   }
   const Shape channels = {c.type(inputs[0]).shape[1]};
   if (options.affine()) {
-    inputs.push_back(
-        c.Parameter({.name = "weight", .shape = channels, .init = ParameterSpec::Init::kConstant, .value = 1}));
-    inputs.push_back(c.Parameter({.name = "bias", .shape = channels, .init = ParameterSpec::Init::kConstant}));
+    c.AppendScaleAndShift(channels, &inputs);
   } else {
     inputs.resize(3);
   }

@@ -3,6 +3,8 @@
 // backward pass computes what the activation let through anew from x or, after an addition, reads it from y.
 #include <absl/strings/str_cat.h>
 
+#include <vector>
+
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"

@@ -71,10 +71,7 @@ absl::Status Layer(LayerContext& c) {
   std::vector<ValueId> inputs = c.inputs();
   const bool valid = inputs.size() == 1 && c.type(inputs[0]).shape.rank() >= 2;
   if (valid && options.affine()) {  // otherwise shape inference says what is wrong
-    const Shape channels = {c.type(inputs[0]).shape[1]};
-    inputs.push_back(
-        c.Parameter({.name = "weight", .shape = channels, .init = ParameterSpec::Init::kConstant, .value = 1}));
-    inputs.push_back(c.Parameter({.name = "bias", .shape = channels, .init = ParameterSpec::Init::kConstant}));
+    c.AppendScaleAndShift({c.type(inputs[0]).shape[1]}, &inputs);
   }
   c.SetOutput(0, c.Op("group_norm", inputs, c.options_handle()));
   return c.status();

@@ -28,9 +28,7 @@ absl::Status Layer(LayerContext& c) {
   const Shape channels = {x[1]};
   std::vector<ValueId> inputs = {c.input(0)};
   if (options.affine()) {
-    inputs.push_back(
-        c.Parameter({.name = "weight", .shape = channels, .init = ParameterSpec::Init::kConstant, .value = 1}));
-    inputs.push_back(c.Parameter({.name = "bias", .shape = channels, .init = ParameterSpec::Init::kConstant}));
+    c.AppendScaleAndShift(channels, &inputs);
   }
   proto::GroupNorm group;
   group.set_groups(x[1]);

@@ -54,10 +54,7 @@ absl::Status Layer(LayerContext& c) {
   std::vector<ValueId> inputs = c.inputs();
   const bool valid = inputs.size() == 1 && options.axes() >= 1 && options.axes() < c.type(inputs[0]).shape.rank();
   if (valid && options.affine()) {  // otherwise shape inference says what is wrong
-    const Shape shape = ShapeOfRow(c.type(inputs[0]).shape, options.axes());
-    inputs.push_back(
-        c.Parameter({.name = "weight", .shape = shape, .init = ParameterSpec::Init::kConstant, .value = 1}));
-    inputs.push_back(c.Parameter({.name = "bias", .shape = shape, .init = ParameterSpec::Init::kConstant}));
+    c.AppendScaleAndShift(ShapeOfRow(c.type(inputs[0]).shape, options.axes()), &inputs);
   }
   c.SetOutput(0, c.Op("layer_norm", inputs, c.options_handle()));
   return c.status();

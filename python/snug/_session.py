@@ -52,7 +52,7 @@ class Session(Program):
                  = None, bound: Union[str, Iterable[str], None] = None, **memory_options: Any) -> None:
         """Compiles the network and takes its memory.
 
-        batch: samples in a step; None: as the model file says, or 1
+        batch: samples in a step; None: those of `training { }` in the model file, the network's own, or 1
         device: "cpu", "cuda", "cuda:N"
         training: False compiles the forward pass alone
         evaluation_batch: adds `evaluation`, a forward-only program of this batch on the same Variables

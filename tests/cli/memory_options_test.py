@@ -132,17 +132,31 @@ class MemoryOptionsTest(SnugTest):
         saved = self.folder / "a.plan"
         self.run_snug("plan", *mlp, f"--write-plan={saved}")
         for flags, found in {
-            ("--olla=joint", "--memory=share"): "--olla and --olla-...: expected a planner that reads it (olla), found share",
-            ("--olla-spans=false",): "expected a planner that reads it (olla), found best",
-            ("--match-range=4", "--memory=nnc"): "--match-range: expected a planner that reads it (share, both, best, implicit,",
+            ("--olla=joint", "--memory=share"): "--olla: expected a planner that reads it (--memory=olla), found share",
+            ("--olla-spans=false",): "--olla-spans: expected a planner that reads it (--memory=olla), found best",
+            ("--match-range=4", "--memory=nnc"):
+                "--match-range: expected a planner that reads it (--memory=share, both, best; or --stream-policy=implicit,",
+            ("--match-range=16", "--memory=nnc"): "--match-range: expected",  # its default, but given
+            ("--match-range=4", "--streams=2"): "found best+waitless",
+            ("--match-range=4", "--memory=share", "--streams=2", "--stream-policy=waitless"): "found share+waitless",
             ("--match-range=4", "--memory=dynamic"): "found dynamic",
             ("--match-range=4", f"--plan={saved}"): f"found --plan={saved}",
-            ("--colors=3", "--streams=2", "--stream-policy=ancestors"): "(colors, colors-only), found best, ancestors",
+            ("--colors=3", "--streams=2", "--stream-policy=ancestors"): "(--stream-policy=colors, colors-only), found best+ancestors",
         }.items():
             self.assertIn(found, self.error("step", *mlp, *flags))
-        self.assertIn("(olla), found none, both", self.error("memcost", *mlp, "--memory=none,both", "--olla=split"))
+        self.assertIn("(--memory=olla), found none, both", self.error("memcost", *mlp, "--memory=none,both", "--olla=split"))
+        self.assertIn("found dynamic", self.error("memcost", *mlp, "--memory=dynamic", "--stream-policy=implicit", "--match-range=4"))
+        self.assertIn('did you mean "share"', self.error("memcost", *mlp, "--memory=sahre", "--match-range=4"))
         buffers = self.write("a.csv", "id,lower,upper,size\na,0,3,5\n")
-        self.assertIn("(olla), found best", self.error("place", buffers, "--olla=split"))
-        for flags in (("--olla=auto",), ("--match-range=4", "--memory=share"), ("--match-range=4", "--memory=nnc", "--streams=2", "--stream-policy=implicit"),
+        for flags, found in {
+            ("--olla=split",): "--olla: expected a planner that reads it (--memory=olla), found best",
+            ("--match-range=4",): "--match-range: expected a planner that reads it (--memory=share, both), found best",
+            ("--memory=olla", "--olla=joint"): "--olla: is about the order, which is fixed here",
+            ("--memory=olla", "--olla-spans"): "--olla-spans: is about the order, which is fixed here",
+            ("--memory=sahre", "--match-range=4"): 'did you mean "share"',
+        }.items():
+            self.assertIn(found, self.error("place", buffers, *flags))
+        self.run_snug("place", buffers, "--memory=olla", "--olla-pyramid")
+        for flags in (("--match-range=4", "--memory=share"), ("--match-range=4", "--memory=nnc", "--streams=2", "--stream-policy=implicit"),
                       ("--colors=3", "--streams=2", "--stream-policy=colors")):
             self.run_snug("plan", *mlp, *flags)

@@ -63,10 +63,12 @@ class TuneTest(SnugTest):
         kept = [kernel for kernel in report["kernels"] if "with kept inputs 1" in kernel["for"]]
         if not kept:
             self.skipTest("built without oneDNN")
-        path.write_text('kernel { node: "%s" choice: "abacus" }\n' % kept[0]["for"].replace('"', '\\"') +
+        # All of them, as in the test above.
+        path.write_text("".join('kernel { node: "%s" choice: "abacus" }\n' % kernel["for"].replace('"', '\\"') for kernel in kept) +
                         re.sub(r"(?ms)^kernel \{.*?^\}\n", "", path.read_text()))
         self.assertIn("abacus", self.error("step", *LENET, f"--tuning={path}", "--forward", "--keep-derived"))
-        self.run_snug("step", *LENET, "--steps=1", f"--tuning={path}", "--forward")
+        unused = self.run_snug("step", *LENET, "--steps=1", f"--tuning={path}", "--forward")
+        self.assertIn("--tuning: none of its kernels is for a node here", unused.stdout + unused.stderr)
         self.assertIn("--keep-derived is for the forward pass alone", self.error("tune", *LENET, "--keep-derived"))
 
     def test_the_batch_is_the_one_to_be_trained_with(self):

@@ -67,6 +67,13 @@ TEST(ImportErrors, AnErrorIsWhereThePartIsThatItIsAbout) {
               HasSubstr("net:6:8: layer \"c\" (add): input 1 \"b\""));
 }
 
+TEST(ImportErrors, ABatchIsRefusedWhereItIsSaid) {
+  const std::string layer = "layer { name: \"a\" input: \"x\" relu {} }\n";
+  EXPECT_THAT(ErrorOf(layer + "batch: 0"), StartsWith("net:3:8: batch: expected at least 1, found 0"));
+  EXPECT_THAT(ErrorOf(layer + "batch: 8\ntraining { batch: 0 }"),
+              StartsWith("net:4:19: training.batch: expected at least 1, found 0"));
+}
+
 TEST(ImportErrors, WhatATiedParameterIsLikeIsSaidWhereItIs) {
   for (const char* const field : {"init { kind: CONSTANT }", "lr_mult: 2", "decay_mult: 0"}) {
     EXPECT_THAT(

@@ -144,6 +144,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> programs,
                         Evaluator::CompilePrograms(network, inference->loaded.source_map, OpRegistry::Builtin(),
                                                    options, batch, dataset->size()));
+  std::fputs(InVainText(programs.front()).c_str(), stderr);
   SNUG_ASSIGN_OR_RETURN(inference->session, Session::Create(std::move(programs), session));
   SNUG_RETURN_IF_ERROR(LoadWeights(weights, flags.use_average, *inference->session));
   inference->checkpoint = weights.path;

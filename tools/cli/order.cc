@@ -241,8 +241,8 @@ absl::StatusOr<int> RunOrder(const Arguments& arguments) {
   flags.Add("write", &request.write, "file to write the ids of the nodes to, in order, one a line");
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of tasks"));
-  SNUG_ASSIGN_OR_RETURN(request.options, planner.Options({request.strategy}));
   SNUG_RETURN_IF_ERROR(memory::FindStrategy(request.strategy));
+  SNUG_ASSIGN_OR_RETURN(request.options, planner.Options({{.strategy = request.strategy}}));
   SNUG_ASSIGN_OR_RETURN(const OrderOutcome outcome, OrderFile(request));
   if (json) {
     PrintJson(request, outcome);

@@ -141,9 +141,9 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   flags.Add("write", &request.write, "file to write id,offset lines to");
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of buffers"));
-  SNUG_ASSIGN_OR_RETURN(request.options, planner.Options({request.strategy}));
-  request.options.capacity = capacity;
   SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(request.strategy));
+  SNUG_ASSIGN_OR_RETURN(request.options, planner.Options({{.strategy = request.strategy, .orders = false}}));
+  request.options.capacity = capacity;
   SNUG_ASSIGN_OR_RETURN(const PlaceOutcome outcome, PlaceFile(request, *strategy));
   if (json) {
     PrintJson(request, outcome);

@@ -29,8 +29,11 @@ class Importer {
   absl::StatusOr<Imported> Run() {
     result_.graph.name = network_.name();
     result_.batch = ChooseBatch(BatchFor::kStep, options_.batch, network_, network_.training());
-    if (result_.batch < 1)
-      Error(locations_.NetworkLoc("batch"), absl::StrCat("batch: expected at least 1, found ", result_.batch));
+    if (result_.batch < 1) {
+      const bool of_training = network_.training().has_batch();
+      Error(of_training ? locations_.OptionLoc("training.batch") : locations_.NetworkLoc("batch"),
+            absl::StrCat(of_training ? "training.batch" : "batch", ": expected at least 1, found ", result_.batch));
+    }
     SNUG_RETURN_IF_ERROR(DivideBatch());
     ImportState state{.builder = GraphBuilder(registry_, &result_.graph),
                       .result = &result_,

@@ -18,7 +18,7 @@ namespace snug::core {
 class SourceMap;
 
 struct ImportOptions {
-  int64_t batch = 0;          // samples in a step; 0: as the file says, or 1
+  int64_t batch = 0;          // samples in a step; 0: `training { batch }`, the network's own, or 1
   int64_t micro_batches = 1;  // how many runs a step's samples are split into
   bool training = true;
   DType precision = DType::kFloat32;

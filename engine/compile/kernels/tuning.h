@@ -39,7 +39,7 @@ struct Tuning {
 
 // Identifies what a choice is for: op, types and options as text, and which inputs are kept from step to step
 // (CompileOptions::keep_derived): to bring these into the layout that a kernel wants takes no time.
-std::string TuningKey(absl::string_view op, const NodeTypes& types, absl::Span<const int> kept_inputs = {});
+std::string TuningKey(absl::string_view op, const NodeTypes& types, absl::Span<const int> kept_inputs);
 
 // Files named *.pbtxt or *.txt are text, all others are binary. A file that is no tuning, or that was made on another
 // platform than `here`, is refused.

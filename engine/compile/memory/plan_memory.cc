@@ -28,11 +28,6 @@ absl::Status CheckTotal(const StepTasks& tasks) {
 
 constexpr absl::string_view kSerial = "serial", kWaitless = "waitless";
 
-absl::string_view PolicyOf(const MemoryOptions& options) {
-  if (!options.stream_policy.empty()) return options.stream_policy;
-  return options.streams > 1 && options.strategy == memory::kDefaultStrategy ? kWaitless : kSerial;
-}
-
 absl::StatusOr<memory::Placement> PlaceForStreams(const memory::Tasks& tasks, const memory::TaskOrder& order,
                                                   absl::string_view policy, const MemoryOptions& options) {
   if (policy != kWaitless) {
@@ -89,6 +84,12 @@ std::vector<absl::string_view> StreamPolicies() {
   return names;
 }
 
+absl::string_view PlacingPolicy(const MemoryOptions& options) {
+  if (options.strategy == kDynamicMemory || options.stream_policy == kSerial) return "";
+  if (!options.stream_policy.empty()) return options.stream_policy;
+  return options.streams > 1 && options.strategy == memory::kDefaultStrategy ? kWaitless : "";
+}
+
 absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given, Device device,
                                       const MemoryOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckTotal(tasks));
@@ -102,8 +103,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::Task
     return plan;
   }
   SNUG_ASSIGN_OR_RETURN(plan.step, memory::PlanTasks(tasks.tasks, given, options.strategy, options.planner));
-  const absl::string_view policy = PolicyOf(options);
-  if (policy != kSerial) {
+  const absl::string_view policy = PlacingPolicy(options);
+  if (!policy.empty()) {
     SNUG_ASSIGN_OR_RETURN(plan.step.placement, PlaceForStreams(tasks.tasks, plan.step.order, policy, options));
     plan.strategy = absl::StrCat(options.strategy, "+", policy);
     plan.step.ordered = false;  // the bound only holds for this order and these streams

@@ -52,6 +52,8 @@ struct MemoryPlan {
 
 // Returns the names that `stream_policy` accepts.
 std::vector<absl::string_view> StreamPolicies();
+// Returns the policy that places values in the strategy's stead, or "" where the strategy's placement stays.
+absl::string_view PlacingPolicy(const MemoryOptions& options);
 
 // `given` is the order that strategies without an orderer keep; `device` is where allocators of dynamic memory will be.
 absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given, Device device,

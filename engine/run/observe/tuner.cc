@@ -67,7 +67,10 @@ class Tuner {
       SNUG_RETURN_IF_ERROR(Challenge(absl::StrCat(threads, " threads an op"), other));
     }
     const bool on_cpu = options_.compile.device.kind == Device::Kind::kCpu;
-    for (const auto& passes : {ForwardPasses(), WholePasses(), on_cpu ? LastProcessorPasses() : CudaPasses()}) {
+    std::vector<absl::Span<const Pass>> lists = {ForwardPasses(), WholePasses(),
+                                                 on_cpu ? LastProcessorPasses() : CudaPasses()};
+    if (options_.compile.keep_derived) lists.insert(lists.end(), {KeepingPasses(), LastKeepingPasses()});
+    for (const absl::Span<const Pass> passes : lists) {
       for (const Pass& pass : passes) {
         CompileOptions other = best_;
         if (!other.disabled_passes.insert(std::string(pass.name)).second) continue;

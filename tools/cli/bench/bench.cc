@@ -234,7 +234,7 @@ absl::StatusOr<std::vector<KernelRow>> TimeKernels(const Bench& bench, const Arg
         if (const auto it = row_of_node.find(node.name); it != row_of_node.end()) rows[it->second].fast += seconds[i];
         continue;
       }
-      const auto [it, is_new] = row_of_key.emplace(TuningKey(node.op, step.types), rows.size());
+      const auto [it, is_new] = row_of_key.emplace(TuningKey(node.op, step.types, /*kept_inputs=*/{}), rows.size());
       if (is_new) rows.push_back({.key = it->first, .node = node.name});
       KernelRow& row = rows[it->second];
       row_of_node[node.name] = it->second;

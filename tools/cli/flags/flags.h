@@ -2,7 +2,7 @@
 //
 //   Flags flags("snug step NET", "Runs training steps on seeded random data.");
 //   int64_t batch = 0;
-//   flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1");
+//   flags.Add("batch", &batch, "samples in a step; default: 1");
 //   SNUG_ASSIGN_OR_RETURN(std::vector<std::string> positional, flags.Parse(arguments));
 #pragma once
 
@@ -44,10 +44,10 @@ class Flags {
   void Add(const std::string& name, std::vector<std::string>* target, std::string help);  // --name=A,B; may be repeated
 
   // Adds a flag like the others, but the target stays empty unless the flag is given.
-  template <class T>
-  void Add(const std::string& name, std::optional<T>* target, std::string help) {
+  template <class T, class... Limits>
+  void Add(const std::string& name, std::optional<T>* target, std::string help, Limits... limits) {
     const auto value = std::make_shared<T>();
-    Add(name, value.get(), std::move(help));
+    Add(name, value.get(), std::move(help), limits...);
     auto& set = flags_.back().set;
     set = [value, target, parse = std::move(set)](const std::string& text) {
       absl::Status status = parse(text);

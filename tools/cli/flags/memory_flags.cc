@@ -62,6 +62,10 @@ namespace {
 
 MemorySource OnCommandLine(const proto::Memory& given) { return {&given, OptionPlaces::OnCommandLine()}; }
 
+PlannerInPlay InPlay(const MemoryOptions& options) {
+  return {.strategy = options.strategy, .sharing = std::string(PlacingPolicy(options))};
+}
+
 MemorySource InFile(const LoadedNetwork& file) {
   return {&file.network.training().memory(), OptionPlaces::InFile(file.source_map)};
 }
@@ -85,9 +89,8 @@ absl::StatusOr<MemoryOptions> MemoryFlags::Options(absl::Span<const LoadedNetwor
   SNUG_ASSIGN_OR_RETURN(MemoryOptions options, SettleMemory(sources));
   options.plan_file = plan_file;
   SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
-  std::vector<std::string> planners = {planned ? absl::StrCat("--plan=", plan_file) : options.strategy};
-  if (!streams.policy.empty()) planners.push_back(streams.policy);
-  SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options(planners));
+  const PlannerInPlay in_play = planned ? PlannerInPlay{absl::StrCat("--plan=", plan_file)} : InPlay(options);
+  SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options({&in_play, 1}));
   return options;
 }
 
@@ -121,15 +124,20 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const Load
     }
     if (usual.empty()) names.emplace_back(kDynamicMemory);
   }
-  std::vector<std::string> planners = names;
-  if (!streams.policy.empty()) planners.push_back(streams.policy);
-  SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options(planners));
+  std::vector<PlannerInPlay> in_play;
+  for (const std::string& name : names) {
+    SNUG_RETURN_IF_ERROR(CheckStrategyName(name));
+    MemoryOptions options;
+    options.strategy = name;
+    SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
+    in_play.push_back(InPlay(options));
+  }
+  SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options(in_play));
   const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;
   SNUG_ASSIGN_OR_RETURN(const MemoryOptions merged, MergeMemory({OnCommandLine(given), InFile(file)}));
   if (!absl::c_linear_search(names, kDynamicMemory)) SNUG_RETURN_IF_ERROR(ExpectNothingDynamic(OnCommandLine(given)));
   std::vector<MemoryOptions> list;
   for (const std::string& name : names) {
-    SNUG_RETURN_IF_ERROR(CheckStrategyName(name));
     MemoryOptions& options = list.emplace_back(merged);
     options.strategy = name;
     options.planner = planner_options;

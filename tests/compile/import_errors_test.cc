@@ -68,9 +68,7 @@ TEST(ImportErrors, AnErrorIsWhereThePartIsThatItIsAbout) {
 }
 
 TEST(ImportErrors, ABatchIsRefusedWhereItIsSaid) {
-  const std::string layer = "layer { name: \"a\" input: \"x\" relu {} }\n";
-  EXPECT_THAT(ErrorOf(layer + "batch: 0"), StartsWith("net:3:8: batch: expected at least 1, found 0"));
-  EXPECT_THAT(ErrorOf(layer + "batch: 8\ntraining { batch: 0 }"),
+  EXPECT_THAT(ErrorOf("layer { name: \"a\" input: \"x\" relu {} }\nbatch: 8\ntraining { batch: 0 }"),
               StartsWith("net:4:19: training.batch: expected at least 1, found 0"));
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -112,8 +113,11 @@ int Main(const Arguments& arguments) {
 }  // namespace
 }  // namespace snug::core::cli
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   snug::core::cli::SpinBriefly(argv);
   snug::core::cli::TakeLimitsAsErrors();
   return snug::core::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
+} catch (const std::bad_alloc&) {  // what is large is planned, and refused by name; this is the rest
+  std::fputs("out of memory: something of this size does not fit on this machine\n", stderr);
+  return 1;
 }

@@ -1,6 +1,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
+#include <limits>
 
 #include "engine/base/status.h"
 #include "engine/train/training_options.h"
@@ -9,13 +10,20 @@
 namespace snug::core {
 namespace {
 
+// What is counted is multiplied by batches of an epoch and the like, and must not overflow then.
+constexpr int64_t kMostCount = 1'000'000'000'000, kMostEpochs = 1'000'000'000, kMostKept = 1'000'000'000;
+constexpr int64_t kMostSide = 1 << 14;  // of a picture, in pixels
+
 class Checker {
  public:
   explicit Checker(const OptionPlaces& places) : places_(places) {}
 
-  absl::Status AtLeast(absl::string_view option, int64_t value, int64_t least) const {
-    if (value >= least) return absl::OkStatus();
-    return Error(option, absl::StrCat("expected a whole number of at least ", least, ", found ", value));
+  absl::Status AtLeast(absl::string_view option, int64_t value, int64_t least, int64_t most = kMostCount) const {
+    if (value < least) {
+      return Error(option, absl::StrCat("expected a whole number of at least ", least, ", found ", value));
+    }
+    if (value <= most) return absl::OkStatus();
+    return Error(option, absl::StrCat("expected a whole number of at most ", most, ", found ", value));
   }
 
   absl::Status Within(absl::string_view option, double value, double low, double high, int index = 0) const {
@@ -60,13 +68,16 @@ constexpr double kMostBatchesByLength = 1000;
 
 absl::Status CheckData(const Checker& check, const proto::Data& data) {
   SNUG_RETURN_IF_ERROR(check.Within("data.held_back", data.held_back(), 0, 0.999));
-  SNUG_RETURN_IF_ERROR(check.AtLeast("data.crop", data.crop(), 0));
+  SNUG_RETURN_IF_ERROR(check.AtLeast("data.crop", data.crop(), 0, kMostSide));
   SNUG_RETURN_IF_ERROR(check.Within("data.readers", static_cast<double>(data.readers()), 1, kMostReaders));
   for (int i = 0; i < data.deviation_size(); ++i) {
     SNUG_RETURN_IF_ERROR(check.Positive("data.deviation", data.deviation(i), i));
   }
   for (int i = 0; i < data.mean_size(); ++i) {
     SNUG_RETURN_IF_ERROR(check.Within("data.mean", data.mean(i), -1e9, 1e9, i));
+  }
+  if (data.images().has_size()) {
+    SNUG_RETURN_IF_ERROR(check.AtLeast("data.images.size", data.images().size(), 1, kMostSide));
   }
   SNUG_RETURN_IF_ERROR(check.Within("data.images.least_area", data.images().least_area(), 0, 1));
   SNUG_RETURN_IF_ERROR(check.Within("data.images.jitter", data.images().jitter(), 0, 1));
@@ -90,16 +101,16 @@ absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& 
   if (training.has_epochs() && training.has_steps()) {
     return check.Error("steps", "epochs and steps are both given; one of them says how long it takes");
   }
-  SNUG_RETURN_IF_ERROR(check.AtLeast("epochs", training.has_epochs() ? training.epochs() : 1, 1));
+  SNUG_RETURN_IF_ERROR(check.AtLeast("epochs", training.has_epochs() ? training.epochs() : 1, 1, kMostEpochs));
   SNUG_RETURN_IF_ERROR(check.AtLeast("steps", training.has_steps() ? training.steps() : 1, 1));
-  SNUG_RETURN_IF_ERROR(check.AtLeast("seed", training.seed(), 0));
+  SNUG_RETURN_IF_ERROR(check.AtLeast("seed", training.seed(), 0, std::numeric_limits<int64_t>::max()));
   SNUG_RETURN_IF_ERROR(check.AtLeast("batch", training.has_batch() ? training.batch() : 1, 1));
   SNUG_RETURN_IF_ERROR(check.AtLeast("accumulate", training.accumulate(), 1));
   SNUG_RETURN_IF_ERROR(check.AtLeast("evaluate_every", training.evaluate_every(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("evaluate_batches", training.evaluate_batches(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("log_every", training.log_every(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.every", training.checkpoint().every(), 0));
-  SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.keep", training.checkpoint().keep(), 1));
+  SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.keep", training.checkpoint().keep(), 1, kMostKept));
   if (const proto::Checkpoint& checkpoint = training.checkpoint(); checkpoint.has_average()) {
     SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.average", checkpoint.average(), 1));
     if (checkpoint.average() > checkpoint.keep()) {

@@ -112,7 +112,8 @@ absl::Status MetricsFile::CheckNobodyWrites(const std::string& path) {
 
 // The file is never replaced by another one: what is locked must stay what the name leads to.
 absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const std::string& path, int64_t step,
-                                                               std::vector<Line>* kept) {
+                                                               std::vector<Line>* kept,
+                                                               const std::function<absl::Status()>& once_locked) {
   struct stat found;
   if (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
     return absl::InvalidArgumentError(
@@ -122,6 +123,7 @@ absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const std::string
   if (stream == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
   std::unique_ptr<MetricsFile> file(new MetricsFile(path, stream));
   SNUG_RETURN_IF_ERROR(LockWhileOpen(path, fileno(stream)));
+  if (once_locked) SNUG_RETURN_IF_ERROR(once_locked());
   OutputFile::RemoveLeftovers(path);  // of earlier versions
   if (ftruncate(fileno(stream), step > 0 ? BytesUpTo(path, step, kept) : 0) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));

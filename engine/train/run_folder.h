@@ -6,11 +6,20 @@
 
 namespace snug::core {
 
+// The name of a network as one of a file: it leads into no other folder, and nothing in it controls a terminal.
+inline std::string FileNameOf(std::string network) {
+  for (char& c : network) {
+    if (c == '/' || static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '_';
+  }
+  if (network.empty() || network.find_first_not_of('.') == std::string::npos) network += '_';
+  return network;
+}
+
 class RunFolder {
  public:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
   // The folder of a training for which nobody names one.
-  static RunFolder Of(const std::string& network) { return RunFolder("runs/" + network); }
+  static RunFolder Of(const std::string& network) { return RunFolder("runs/" + FileNameOf(network)); }
 
   const std::string& path() const { return path_; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }  // a folder

@@ -238,22 +238,6 @@ memory::desc DescriptionOf(const PackedFormat& format) {
   return ours->desc();
 }
 
-dnnl::primitive_attr AttributesWith(Activation activation) {
-  dnnl::primitive_attr attributes = UserScratchpad();
-  if (activation != Activation::kRelu && activation != Activation::kRelu6) return attributes;
-  const bool bounded = activation == Activation::kRelu6;
-  const auto algorithm = bounded ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu;
-  const float beta = bounded ? 6.0F : 0.0F;
-  dnnl::post_ops after;
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(algorithm, /*alpha=*/0.0F, beta);
-#else
-  after.append_eltwise(/*scale=*/1.0F, algorithm, /*alpha=*/0.0F, beta);
-#endif
-  attributes.set_post_ops(after);
-  return attributes;
-}
-
 KernelPtr MakeKernel(dnnl::primitive primitive, const std::vector<Argument>& arguments, const memory::desc& scratchpad,
                      std::string implementation, int threads) {
   return std::make_shared<PrimitiveKernel>(std::move(primitive), arguments, scratchpad, std::move(implementation),

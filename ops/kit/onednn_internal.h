@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "engine/graph/value_type.h"
-#include "ops/activation.h"
 #include "ops/kit/onednn.h"
 
 namespace snug::core::onednn {
@@ -48,10 +47,6 @@ inline dnnl::primitive_attr UserScratchpad() {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
-
-// Does the same, and adds relu or relu6 after the primitive's own work. Other activations are left to a sweep of ours
-// (ops/kernels/activation/onednn_activated.h).
-dnnl::primitive_attr AttributesWith(Activation activation);
 
 struct Argument {
   int id;  // DNNL_ARG_...

@@ -4,6 +4,7 @@ import json
 import math
 import pathlib
 import resource
+import struct
 import subprocess
 
 from snug import BINARY, ROOT, SnugTest
@@ -80,6 +81,37 @@ class FileTest(SnugTest):
         error = self.error("predict", model, trained, *data, "--fetch=fc1", f"--output={arrays['image']}")
         self.assertIn(f"--output: {refused}", error)
 
+    def test_no_picture_plan_or_table_takes_the_place_of_what_is_read(self):
+        model = self.write("m.pbtxt", (ROOT / "models/mlp.pbtxt").read_text())
+        buffers = self.write("a.csv", "id,lower,upper,size\na,0,3,5\n")
+        tasks = self.write("a.graph", "node 0 a\nnode 1 b\ntensor 0 0 8 1\n")
+        read = {path: path.read_text() for path in (model, buffers, tasks)}
+        for flag, arguments in {
+            "--svg": ("plan", model, f"--svg={model}"),
+            "--html": ("plan", model, f"--html={model}"),
+            "--write-plan": ("plan", model, f"--write-plan={model}"),
+            "--output": ("tune", model, f"--output={model}"),
+            "--svg ": ("find-lr", model, f"--svg={model}"),
+            "--html ": ("bench", "memory", model, f"--html={model}"),
+            "--write": ("place", buffers, f"--write={buffers}"),
+            "--write ": ("order", tasks, f"--write={tasks}"),
+            "--trace": ("train", model, f"--trace={model}", f"--output={self.folder / 'run'}"),
+        }.items():
+            with self.subTest(arguments[0]):
+                said = self.error(*arguments)
+                self.assertIn(f"{flag.strip()}: expected another file than those that are read", said)
+        self.assertEqual({path: path.read_text() for path in read}, read)
+
+    def test_a_network_is_named_and_leads_nowhere(self):
+        text = (ROOT / "models/mlp.pbtxt").read_text().replace('name: "mlp"', 'name: "../../out\\033[31m"', 1)
+        model = self.write("m.pbtxt", text)
+        done = subprocess.run([BINARY, "train", model, "--steps=1", "--threads=1", "--evaluate-batches=1"],
+                              capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("\033", done.stdout)
+        (run,) = (self.folder / "runs").iterdir()
+        self.assertEqual(run.name, ".._.._out_[31m")
+
     def test_an_import_does_not_replace_a_model_file_unasked(self):
         exported, network = self.folder / "m.onnx", self.folder / "n.pbtxt"
         self.run_snug("export", "models/mlp.pbtxt", f"--out={exported}")
@@ -110,6 +142,51 @@ class FileTest(SnugTest):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("trace.json: cannot be written: File too large", done.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
+
+
+BROKEN = """
+name: "broken"
+input { name: "image" shape { dim: [1, 28, 28] } }
+input { name: "label" dtype: INT32 max_value: 10 }
+layer { name: "first" input: "image" %s }
+layer { name: "act" input: "first" %s {} }
+layer { name: "flat" input: "act" flatten {} }
+layer { name: "out" input: "flat" dense { units: 10 } }
+layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }
+objective: "loss"
+training { batch: 4 steps: 1 data { digits { samples: 64 } } }
+optimizer { learning_rate: 0.01 sgd {} }
+"""
+FIRST_OF_BROKEN = {
+    "conv { filters: 16 kernel: 3 pad: 1 }": (16, 1, 3, 3),
+    "conv { filters: 16 kernel: 5 pad: 2 }": (16, 1, 5, 5),
+    "conv { filters: 16 kernel: 3 stride: 2 }": (16, 1, 3, 3),
+    "conv { filters: 16 kernel: 1 }": (16, 1, 1, 1),
+    "dense { units: 32 }": (32, 28),
+}
+
+
+class NotFiniteTest(SnugTest):
+    """Weights that are not finite are seen, whatever is fused behind what multiplies by them."""
+
+    def write_nan(self, shape):
+        count = 1
+        for size in shape:
+            count *= size
+        header = '{"first.weight":{"dtype":"F32","shape":[%s],"data_offsets":[0,%d]}}' % (", ".join(map(str, shape)), 4 * count)
+        path = self.folder / "nan.safetensors"
+        path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + struct.pack("<f", float("nan")) * count)
+        return path
+
+    def test_no_activation_hides_them(self):
+        for first, shape in FIRST_OF_BROKEN.items():
+            for activation in ("relu", "relu6", "sigmoid"):
+                network = self.write("broken.pbtxt", BROKEN % (first, activation))
+                for flags in ((), ("--precision=bfloat16",)):
+                    with self.subTest(first=first, activation=activation, flags=flags):
+                        said = self.run_snug("train", network, f"--init-from={self.write_nan(shape)}", "--threads=1",
+                                          f"--output={self.folder}/run", *flags, code=1).stderr
+                        self.assertIn("not finite", said)
 
 
 class AnswerTest(SnugTest):

@@ -173,6 +173,21 @@ class DynamicTest(SnugTest):
         self.assertEqual((plan["total"], plan["used"]), (run["measured_bytes"], run["used_bytes"]))
         self.assertIn("bytes at most", self.run_snug("plan", *flags).stdout)
 
+    def test_fit_finds_batches_of_what_needs_two_samples(self):
+        model = self.write("norm.pbtxt", """
+            input { name: "x" shape { dim: 4 } }
+            input { name: "label" dtype: INT32 }
+            layer { name: "norm" input: "x" batch_norm {} }
+            layer { name: "out" input: "norm" dense { units: 3 } }
+            layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }
+            objective: "loss"
+        """)
+        rows = self.json("fit", model, "--memory-limit=1MB", "--memory=best", "--max-batch=64", "--threads=1")["rows"]
+        self.assertEqual([row["batch"] for row in rows], [64, 64])
+        self.assertIn("expected more than one element per channel", self.error("fit", model, "--memory-limit=1MB", "--max-batch=1"))
+        self.assertIn("--accumulate: expected at most --max-batch, 2, found 4",
+                      self.error("fit", model, "--memory-limit=1MB", "--max-batch=2", "--accumulate=4"))
+
     def test_out_of_memory_comes_before_the_first_step_and_names_what_fits(self):
         error = self.error(*self.FLAGS, "--batch=64", "--memory-limit=2400kB", code=1)
         for words in ("out of memory on cpu", "largest in use", "would fit with --batch=", "would fit with --memory=best", "held by the user)",

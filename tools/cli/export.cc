@@ -36,6 +36,9 @@ struct ExportFlags {
 
 // The parameters as a checkpoint or other weights have them, or as they are at first.
 absl::StatusOr<std::unique_ptr<Session>> ParametersOf(LoadedNetwork& loaded, const ExportFlags& f) {
+  if (f.use_average && f.checkpoint.empty()) {
+    return absl::InvalidArgumentError("--use-average: expected --checkpoint beside it, which has the averages");
+  }
   std::optional<Weights> weights;
   if (!f.checkpoint.empty()) {
     SNUG_ASSIGN_OR_RETURN(Weights opened, OpenWeights(f.checkpoint));

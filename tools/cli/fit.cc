@@ -85,13 +85,23 @@ absl::StatusOr<FitRow> LargestBatch(BatchCompiler& compiler, const MemoryOptions
                                     bool training) {
   FitRow best{.strategy = memory.strategy, .training = training};
   std::string ended_by = "max-batch";
+  absl::Status one_refused;
   int64_t fits = 0, too_large = max_batch + 1;
   for (int64_t batch = 1; fits + 1 < too_large;) {
     absl::StatusOr<FitRow> row = compiler.Plan(batch, memory);
-    // A batch that the network refuses because its sizes overflow is too large as well. But if even one sample cannot
-    // be compiled, that is an error.
+    // A batch that the network refuses because its sizes overflow is too large as well. But if neither one sample nor
+    // two can be compiled (statistics of a batch need two), that is an error.
     const bool too_much = absl::IsResourceExhausted(row.status());
-    if (!row.ok() && !too_much && (batch == 1 || !absl::IsInvalidArgument(row.status()))) return row.status();
+    if (!row.ok() && !too_much) {
+      if (!absl::IsInvalidArgument(row.status())) return row.status();
+      if (batch == 1 && max_batch > 1) {
+        one_refused = row.status();
+        fits = 1;
+        batch = 2;
+        continue;
+      }
+      if (best.batch == 0) return one_refused.ok() ? row.status() : one_refused;
+    }
     if (row.ok()) {
       best = *std::move(row);
       fits = batch;
@@ -156,13 +166,17 @@ absl::StatusOr<int> RunFit(const Arguments& arguments) {
   SNUG_RETURN_IF_ERROR(optimizer.SetIn(loaded, &options));
   const int64_t limit = strategies[0].memory_limit;
   if (limit == 0) return absl::InvalidArgumentError("--memory-limit is needed, as in --memory-limit=8GiB");
+  if (accumulate > max_batch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--accumulate: expected at most --max-batch, ", max_batch, ", found ", accumulate));
+  }
   std::vector<FitRow> rows;
   for (const bool training : {false, true}) {
     options.training = training;
     options.micro_batches.count = training ? accumulate : 1;
     BatchCompiler compiler(loaded, options);
     for (const MemoryOptions& strategy : strategies) {
-      const int64_t most = std::max<int64_t>(max_batch / options.micro_batches.count, 1);
+      const int64_t most = max_batch / options.micro_batches.count;
       SNUG_ASSIGN_OR_RETURN(rows.emplace_back(), LargestBatch(compiler, strategy, most, training));
     }
   }

@@ -21,6 +21,7 @@
 #include "memory/verifier.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/planner_flags.h"
 
 namespace snug::core::cli {
@@ -241,19 +242,20 @@ absl::StatusOr<int> RunOrder(const Arguments& arguments) {
   flags.Add("write", &request.write, "file to write the ids of the nodes to, in order, one a line");
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of tasks"));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("write", request.write, {request.file}));
   SNUG_RETURN_IF_ERROR(memory::FindStrategy(request.strategy));
   SNUG_ASSIGN_OR_RETURN(request.options, planner.Options({{.strategy = request.strategy}}));
   SNUG_ASSIGN_OR_RETURN(const OrderOutcome outcome, OrderFile(request));
-  if (json) {
-    PrintJson(request, outcome);
-  } else {
-    PrintText(request, outcome);
-  }
   SNUG_RETURN_IF_ERROR(Annotate(outcome.verified, "the plan was refused"));
   if (!request.write.empty()) {
     std::string ids;
     for (const int64_t id : outcome.ids) absl::StrAppend(&ids, id, "\n");
     SNUG_RETURN_IF_ERROR(memory::WriteTextFile(request.write, ids));
+  }
+  if (json) {
+    PrintJson(request, outcome);
+  } else {
+    PrintText(request, outcome);
   }
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "memory/verifier.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/planner_flags.h"
 
 namespace snug::core::cli {
@@ -141,19 +142,20 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   flags.Add("write", &request.write, "file to write id,offset lines to");
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of buffers"));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("write", request.write, {request.file}));
   SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(request.strategy));
   SNUG_ASSIGN_OR_RETURN(request.options, planner.Options({{.strategy = request.strategy, .orders = false}}));
   request.options.capacity = capacity;
   SNUG_ASSIGN_OR_RETURN(const PlaceOutcome outcome, PlaceFile(request, *strategy));
-  if (json) {
-    PrintJson(request, outcome);
-  } else {
-    PrintText(request, outcome);
-  }
   if (!outcome.verified.ok()) return absl::InternalError(outcome.verified.message());
   if (!request.write.empty()) {
     SNUG_RETURN_IF_ERROR(
         memory::WriteTextFile(request.write, memory::OffsetsCsv(outcome.names, outcome.placement.plan)));
+  }
+  if (json) {
+    PrintJson(request, outcome);
+  } else {
+    PrintText(request, outcome);
   }
   const int64_t total = outcome.placement.plan.arena_bytes;
   return request.options.capacity > 0 && total > request.options.capacity ? kOverCapacity : 0;

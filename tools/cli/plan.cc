@@ -23,6 +23,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/optimizer_flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/roofline_flag.h"
 #include "tools/cli/memory/plan_batches.h"
 
@@ -246,6 +247,10 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_RETURN_IF_ERROR(batches.Check());
   SNUG_RETURN_IF_ERROR(optimizer.CheckForwardOnly(forward));
+  const std::vector<std::string> read = {file, memory_flags.plan_file, compile_flags.tuning};
+  SNUG_RETURN_IF_ERROR(CheckNotRead("write-plan", write_plan, read));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("html", html, read));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("svg", svg, read));
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options({&loaded}));

@@ -187,7 +187,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(SessionOptions session_options, f.run.Options(f.compile.threads > 0, &options));
   session_options.seed = static_cast<uint64_t>(f.seed);
   session_options.poison = f.poison;
-  SNUG_RETURN_IF_ERROR(CheckNotRead("trace", f.observer.trace, {file}));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("trace", f.observer.trace, {file, f.memory.plan_file, f.compile.tuning}));
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
 
   const OpRegistry& registry = OpRegistry::Builtin();

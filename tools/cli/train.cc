@@ -32,6 +32,7 @@
 #include "tools/cli/checkpoints.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/training_flags.h"
 #include "tools/cli/judge/confusion_summary.h"
 #include "tools/cli/process.h"
@@ -47,7 +48,7 @@ namespace {
 constexpr int kStoppedEarly = 4;  // the exit code
 
 struct TrainFlags {
-  std::string output;
+  std::string file, output;
   std::optional<std::string> tensorboard;  // a folder; empty: in the output
   std::optional<bool> tensorboard_said;
   std::optional<bool> resume_said;  // what --resume says
@@ -179,10 +180,14 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   const proto::Training& training = given.training;
   const OpRegistry& registry = OpRegistry::Builtin();
   std::FILE* const out = f.json ? stderr : stdout;
-  SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
   const RunFolder output = f.output.empty() ? RunFolder::Of(loaded.network.name()) : RunFolder(f.output);
   const std::string directory =
       training.checkpoint().has_directory() ? training.checkpoint().directory() : output.checkpoints();
+  std::vector<std::string> taken = FilesIn(training.data());
+  taken.insert(taken.end(), {f.file, f.training.training_file, f.training.compile.tuning, f.training.memory.plan_file,
+                             f.training.init_from, output.metrics(), output.record(), output.curve()});
+  SNUG_RETURN_IF_ERROR(CheckNotRead("trace", f.observer.trace, taken));
+  SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
   SNUG_RETURN_IF_ERROR(MetricsFile::CheckNobodyWrites(output.metrics()));
   Checkpoints checkpoints(directory, training, out);
   if (f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/true));
@@ -210,9 +215,9 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   if (!f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));
   SNUG_RETURN_IF_ERROR(checkpoints.Begin(*trainer));
   if (!f.resume) SNUG_RETURN_IF_ERROR(f.training.Initialise(trainer->session(), out));
-  absl::FPrintF(out, "%s: %d steps of %d samples, %d steps an epoch; %d threads an op, %s\n", compiled.graph.name,
-                trainer->steps(), trainer->batch(), trainer->steps_per_epoch(), compiled.threads,
-                Name(compiled.precision));
+  absl::FPrintF(out, "%s: %d steps of %d samples, %d steps an epoch; %d threads an op, %s\n",
+                Printable(compiled.graph.name), trainer->steps(), trainer->batch(), trainer->steps_per_epoch(),
+                compiled.threads, Name(compiled.precision));
   if (trainer->micro_batches() > 1) {
     absl::FPrintF(out, "each step in %d micro-batches of %d samples\n", trainer->micro_batches(), compiled.batch);
   }
@@ -228,17 +233,20 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   if (f.gradients) PrintKeptGradients(compiled, options.compile.update_as_made, out);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainLog> log,
-      TrainLog::Open({.folder = output,
-                      .title = compiled.graph.name,
-                      .out = out,
-                      .step = trainer->step(),
-                      .changes = checkpoints.changes(),
-                      .batch = trainer->batch(),
-                      .steps_per_epoch = trainer->steps_per_epoch(),
-                      .log_every = training.log_every(),
-                      .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes(),
-                      .metrics = trainer->metrics(),
-                      .unsaid = UnsaidMetrics(*trainer)}));
+      TrainLog::Open(
+          {.folder = output,
+           .title = compiled.graph.name,
+           .out = out,
+           .step = trainer->step(),
+           .changes = checkpoints.changes(),
+           .batch = trainer->batch(),
+           .steps_per_epoch = trainer->steps_per_epoch(),
+           .log_every = training.log_every(),
+           .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes(),
+           .metrics = trainer->metrics(),
+           .unsaid = UnsaidMetrics(*trainer),
+           // Another training may have begun at the same time as this one, and be done by now.
+           .once_locked = [&] { return f.resume ? absl::OkStatus() : checkpoints.Find(/*resume=*/false); }}));
   runs::RunRecord record =
       DescribeRun(*trainer, given, f.training.run, f.training.compile, f.training.memory, f.training.init_from, output);
   record.changes = checkpoints.changes();
@@ -373,9 +381,9 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
           return absl::InvalidArgumentError(absl::StrCat("--upload-ahead: expected on or off, found \"", value, "\""));
         });
   });
-  SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_ASSIGN_OR_RETURN(f.file, flags.ParseOne(arguments, "a model file"));
 
-  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(f.file));
   SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, f.training.Settle(loaded));
   SNUG_ASSIGN_OR_RETURN(f.may_change, ParseResumeWith(f.resume_with));
   if (f.resume_said == false && !f.may_change.empty()) {

@@ -9,11 +9,13 @@
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
 #include "engine/run/observe/tuner.h"
+#include "engine/train/run_folder.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/compile_flags.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/run_flags.h"
 
 namespace snug::core::cli {
@@ -128,7 +130,8 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   const bool on_cpu = options.compile.device.kind == Device::Kind::kCpu;
   if (compile_flags.threads == 0 && on_cpu) options.threads = ThreadsToTry(options.compile.threads);
   options.progress = [json](const std::string& line) { std::fprintf(json ? stderr : stdout, "%s\n", line.c_str()); };
-  if (output.empty()) output = absl::StrCat(loaded.network.name(), ".tuning.pbtxt");
+  if (output.empty()) output = absl::StrCat(FileNameOf(loaded.network.name()), ".tuning.pbtxt");
+  SNUG_RETURN_IF_ERROR(CheckNotRead("output", output, {file, memory_flags.plan_file}));
   SNUG_RETURN_IF_ERROR(OutputFile::Create(output).status());  // fails now rather than after all the measuring
   SNUG_ASSIGN_OR_RETURN(const TuneReport report,
                         Tune(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));

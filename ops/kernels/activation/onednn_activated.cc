@@ -41,7 +41,7 @@ class ActivatedKernel final : public Kernel {
 }  // namespace
 
 KernelPtr Activated(KernelPtr kernel, Activation activation, DType dtype, int64_t count, int threads) {
-  if (kernel == nullptr || (activation != Activation::kSigmoid && activation != Activation::kTanh)) return kernel;
+  if (kernel == nullptr || activation == Activation::kIdentity) return kernel;
   return std::make_shared<ActivatedKernel>(std::move(kernel), activation, dtype, count, threads);
 }
 

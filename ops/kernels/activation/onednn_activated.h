@@ -1,5 +1,6 @@
-// Activations behind the library's primitives. The library applies what clamps (relu, relu6); its sigmoid and tanh have
-// other last bits than ours, and a loop and the straight line of its rounds must not differ by what is fused.
+// Activations behind the library's primitives, by a sweep of our own: the library's relu turns NaN into 0, which would
+// hide a broken step, and its sigmoid and tanh have other last bits than ours, where a loop and the straight line of
+// its rounds must not differ by what is fused.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,7 @@
 
 namespace snug::core::onednn {
 
-// Returns a kernel that also applies the activation to the last argument, of `count` elements, unless the primitive
-// itself does (AttributesWith). There may be no kernel.
+// Returns a kernel that also applies the activation to the last argument, of `count` elements. There may be no kernel.
 KernelPtr Activated(KernelPtr kernel, Activation activation, DType dtype, int64_t count, int threads);
 
 }  // namespace snug::core::onednn

@@ -158,10 +158,9 @@ absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
     SNUG_RETURN_IF_ERROR(CheckCanServe(spec));
     const ThreadScope scope(spec.threads);
     const ConvProblem p(spec);
-    SNUG_ASSIGN_OR_RETURN(
-        const auto described, Select(spec.implementation, [&](Algorithm algorithm) {
-          return Described<ConvDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
-        }));
+    SNUG_ASSIGN_OR_RETURN(const auto described, Select(spec.implementation, [&](Algorithm algorithm) {
+                            return Described<ConvDesc>{DescribeForward(p, algorithm, UserScratchpad()), {}};
+                          }));
     std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, described.pd.weights_desc()}};
     if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, p.bias});
     arguments.push_back({DNNL_ARG_DST, p.y});
@@ -199,7 +198,7 @@ absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec) {
 
 absl::StatusOr<std::vector<std::string>> ConvImplementations(const ConvSpec& spec) {
   return Implementations(spec, [&](const ConvProblem& p, Algorithm algorithm) {
-    return Described<ConvDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
+    return Described<ConvDesc>{DescribeForward(p, algorithm, UserScratchpad()), {}};
   });
 }
 

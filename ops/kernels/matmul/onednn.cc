@@ -69,7 +69,7 @@ struct MatMul {
       bias_dims.back() = node.n;
       bias = DescribePlain(bias_dims, dtype);
     }
-    const dnnl::primitive_attr attributes = AttributesWith(node.activation);
+    const dnnl::primitive_attr attributes = UserScratchpad();
 #if DNNL_VERSION_MAJOR >= 3
     pd = dnnl::matmul::primitive_desc(CpuEngine(), a, b, bias, c, attributes);
 #else

@@ -19,6 +19,7 @@
 #include "memory/formats/text_file.h"
 #include "memory/strategies.h"
 #include "proto/network.pb.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/run_flags.h"
 
 namespace snug::core::cli {
@@ -225,6 +226,8 @@ absl::Status AddGraphFile(const std::string& path, const std::vector<MemoryOptio
 absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
   BenchMemoryFlags f;
   SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> models, FlagsOf(f).Parse(arguments));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("html", f.html, models));
+  SNUG_RETURN_IF_ERROR(CheckNotRead("svg", f.svg, models));
   if (models.empty()) {
     return absl::InvalidArgumentError("snug bench memory: expected model files, as models/*.pbtxt, found none");
   }

@@ -17,6 +17,7 @@
 #include "engine/base/text/output_file.h"
 #include "engine/base/text/printable.h"
 #include "tools/cli/command.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/runs/comparison.h"
 
 namespace snug::core::cli {
@@ -97,6 +98,10 @@ absl::StatusOr<int> RunCompare(const Arguments& arguments) {
                     Printable((*run)->record_problem()));
     }
     compared.push_back({.name = "", .run = *std::move(run)});
+  }
+  for (const ComparedRun& one : compared) {
+    const RunFolder& folder = one.run->folder();
+    SNUG_RETURN_IF_ERROR(CheckNotRead("html", html, {folder.metrics(), folder.record(), folder.confusion()}));
   }
   if (compared.empty()) return absl::InvalidArgumentError("none of these is a folder that a training has left");
   NameThem(&compared);

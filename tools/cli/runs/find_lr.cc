@@ -21,6 +21,7 @@
 #include "proto/train.pb.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/training_flags.h"
 #include "tools/cli/process.h"
 #include "tools/cli/runs/classes_of_data.h"
@@ -214,6 +215,9 @@ absl::StatusOr<int> RunFindLr(const Arguments& arguments) {
 
   SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, f.training.Settle(loaded));
+  std::vector<std::string> read = FilesIn(options.training.data());
+  read.insert(read.end(), {file, f.training.training_file, f.training.compile.tuning, f.training.init_from});
+  SNUG_RETURN_IF_ERROR(CheckNotRead("svg", f.svg, read));
   return FindRate(loaded, options, f);
 }
 

@@ -83,6 +83,10 @@ class TuneTest(SnugTest):
 
 
 class BenchTest(SnugTest):
+    def test_nothing_is_varied_twice(self):
+        self.assertIn("--vary: batch is named twice", self.error("bench", *LENET, "--vary=batch=1,2", "--vary=batch=3"))
+        self.assertIn("--vary: batch=1 is named twice", self.error("bench", *LENET, "--vary=batch=1,2,1"))
+
     def test_variants_are_measured_side_by_side(self):
         found = self.json("bench", *LENET, "--seconds=0", "--threads=1", "--vary=memory=none,best", "--vary=streams=1,2")
         self.assertEqual(len(found["rows"]), 8)  # forward and training

@@ -89,6 +89,24 @@ struct Variant {
   Arguments arguments;
 };
 
+// A flag or a value that is named twice would be measured once under two names.
+absl::Status CheckNamedOnce(const std::vector<std::string>& vary) {
+  std::set<std::string> flags;
+  for (const std::string& varied : vary) {
+    const std::pair<std::string, std::string> flag = absl::StrSplit(varied, absl::MaxSplits('=', 1));
+    if (!flags.insert(flag.first).second) {
+      return absl::InvalidArgumentError(absl::StrCat("--vary: ", flag.first, " is named twice"));
+    }
+    std::set<std::string> values;
+    for (const absl::string_view value : absl::StrSplit(flag.second, ',')) {
+      if (!values.insert(std::string(value)).second) {
+        return absl::InvalidArgumentError(absl::StrCat("--vary: ", flag.first, "=", value, " is named twice"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::vector<Variant> VariantsOf(const Arguments& arguments, const std::vector<std::string>& vary) {
   std::vector<Variant> variants = {{"", arguments}};
   for (const std::string& varied : vary) {
@@ -324,6 +342,7 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
   }
   SNUG_RETURN_IF_ERROR(f.compile.CheckForwardOnly(f.forward));
   SNUG_RETURN_IF_ERROR(f.optimizer.CheckForwardOnly(f.forward && !f.train));
+  SNUG_RETURN_IF_ERROR(CheckNamedOnce(f.vary));
   const std::vector<Variant> variants = VariantsOf(arguments, f.vary);
   std::vector<BenchRow> rows;
   for (const bool training : {false, true}) {

@@ -19,6 +19,8 @@
 #include "memory/formats/text_file.h"
 #include "memory/strategies.h"
 #include "proto/network.pb.h"
+#include "tools/cli/flags/compile_flags.h"
+#include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/output_flag.h"
 #include "tools/cli/flags/run_flags.h"
 

@@ -142,14 +142,9 @@ class Workspace {
   const float* end_;
 };
 
-size_t At(int64_t height, int64_t width, int64_t channels, int64_t image, int64_t row, int64_t column,
-          int64_t channel) {
-  return static_cast<size_t>(((image * height + row) * width + column) * channels + channel);
-}
-
-// Calls fn(x index, y index, tap) for each tap of each result that lies within the data, for one pair of channels.
+// Calls fn(first x index, first y index, tap) for each tap of each result that lies within the data.
 template <class Fn>
-void ForEachTap(const WinogradSizes& s, int64_t in, int64_t out, const Fn& fn) {
+void ForEachTap(const WinogradSizes& s, const Fn& fn) {
   const int64_t step = s.kind == WinogradKind::kInSteps ? 2 : 1;
   for (int64_t image = 0; image < s.batch; ++image) {
     for (int64_t row = 0; row < s.out_height; ++row) {
@@ -163,12 +158,36 @@ void ForEachTap(const WinogradSizes& s, int64_t in, int64_t out, const Fn& fn) {
             x_row /= 2, x_column /= 2;
           }
           if (x_row < 0 || x_row >= s.in_height || x_column < 0 || x_column >= s.in_width) continue;
-          fn(At(s.in_height, s.in_width, s.in_channels, image, x_row, x_column, in),
-             At(s.out_height, s.out_width, s.out_channels, image, row, column, out), tap);
+          fn(((image * s.in_height + x_row) * s.in_width + x_column) * s.in_channels,
+             ((image * s.out_height + row) * s.out_width + column) * s.out_channels, tap);
         }
       }
     }
   }
+}
+
+// What the sums are checked against takes thousands of millions of products, on one thread: neither rows far apart nor
+// ThreadSanitizer shall make it slow.
+
+// y += x w, of a row-major w.
+[[gnu::no_sanitize("thread")]] void AddRowTimesMatrix(int64_t in, int64_t out, const double* x, const double* w,
+                                                      double* y) {
+  for (int64_t i = 0; i < in; ++i, w += out) {
+    for (int64_t o = 0; o < out; ++o) y[o] += x[i] * w[o];
+  }
+}
+
+// w += xᵀ y.
+[[gnu::no_sanitize("thread")]] void AddOuterProduct(int64_t in, int64_t out, const double* x, const double* y,
+                                                    double* w) {
+  for (int64_t i = 0; i < in; ++i, w += out) {
+    for (int64_t o = 0; o < out; ++o) w[o] += x[i] * y[o];
+  }
+}
+
+template <class T>
+std::vector<double> InDouble(const std::vector<T>& values) {
+  return {values.begin(), values.end()};
 }
 
 template <class T>
@@ -205,19 +224,24 @@ void CheckConv(const WinogradSizes& s, Weights weights, double tolerance) {
   if (weights == Weights::kOfGradient) {
     filters = {w.data(), Taps(s), s.out_channels * Taps(s), s.kind != WinogradKind::kBetweenSteps};
   }
-  std::vector<double> sums(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels));
-  for (size_t i = 0; i < sums.size(); ++i) {
-    sums[i] = static_cast<double>(bias[i % static_cast<size_t>(s.out_channels)]);
-  }
-  for (int64_t out = 0; out < s.out_channels; ++out) {
+  std::vector<double> matrices(w.size());  // [tap, in, out]
+  for (int64_t tap = 0; tap < Taps(s); ++tap) {
     for (int64_t in = 0; in < s.in_channels; ++in) {
-      const T* filter = w.data() + out * filters.out_stride + in * filters.in_stride;
-      ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
-        sums[to] +=
-            static_cast<double>(x[from]) * static_cast<double>(filter[filters.reversed ? Taps(s) - 1 - tap : tap]);
-      });
+      for (int64_t out = 0; out < s.out_channels; ++out) {
+        matrices[static_cast<size_t>((tap * s.in_channels + in) * s.out_channels + out)] =
+            static_cast<double>(w[static_cast<size_t>(out * filters.out_stride + in * filters.in_stride +
+                                                      (filters.reversed ? Taps(s) - 1 - tap : tap))]);
+      }
     }
   }
+  std::vector<double> sums;
+  for (int64_t pixel = 0; pixel < s.batch * s.out_height * s.out_width; ++pixel) {
+    sums.insert(sums.end(), bias.begin(), bias.end());
+  }
+  ForEachTap(s, [&, data = InDouble(x)](int64_t from, int64_t to, int64_t tap) {
+    AddRowTimesMatrix(s.in_channels, s.out_channels, data.data() + from,
+                      matrices.data() + tap * s.in_channels * s.out_channels, sums.data() + to);
+  });
   std::vector<T> first;
   for (const int threads : {1, 3, 16}) {  // on 16 a block of output channels is several threads'
     std::vector<T> y(sums.size(), static_cast<T>(NAN));
@@ -356,13 +380,16 @@ void CheckGradWeight(double tolerance) {
   for (const WinogradSizes& s : ForwardSizes()) {
     const auto x = DataOf<T>(s);
     const auto dy = Uniform<T>(s.batch * s.out_height * s.out_width * s.out_channels, 2);
-    std::vector<double> expected(static_cast<size_t>(s.out_channels * s.in_channels * Taps(s)));
-    for (int64_t out = 0; out < s.out_channels; ++out) {
-      for (int64_t in = 0; in < s.in_channels; ++in) {
-        double* filter = expected.data() + (out * s.in_channels + in) * Taps(s);
-        ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
-          filter[tap] += static_cast<double>(x[from]) * static_cast<double>(dy[to]);
-        });
+    std::vector<double> matrices(static_cast<size_t>(Taps(s) * s.in_channels * s.out_channels));  // [tap, in, out]
+    ForEachTap(s, [&, data = InDouble(x), gradient = InDouble(dy)](int64_t from, int64_t to, int64_t tap) {
+      AddOuterProduct(s.in_channels, s.out_channels, data.data() + from, gradient.data() + to,
+                      matrices.data() + tap * s.in_channels * s.out_channels);
+    });
+    std::vector<double> expected;
+    for (int64_t filter = 0; filter < s.out_channels * s.in_channels; ++filter) {
+      const int64_t out = filter / s.in_channels, in = filter % s.in_channels;
+      for (int64_t tap = 0; tap < Taps(s); ++tap) {
+        expected.push_back(matrices[static_cast<size_t>((tap * s.in_channels + in) * s.out_channels + out)]);
       }
     }
     std::vector<T> first;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,6 +89,26 @@ TEST_F(ImageDatasetTest, WhatFoldersLackIsSaid) {
   Add("test/violet/a.png", "x");
   EXPECT_EQ(ErrorOf(ListFolders(PathOf("test"), {"daisy", "rose"})),
             "test/violet: expected one of the 2 classes of the training images (daisy, rose), found \"violet\"");
+}
+
+TEST_F(ImageDatasetTest, WhatNeverEndsIsRefused) {
+  AddFlowers();
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink(PathOf("flowers/rose"), PathOf("flowers/tulip/roses"));
+  const auto list = ListFolders(PathOf("flowers"));
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->entries.size(), 12u) << "a link to a folder elsewhere is as good as a folder";
+  fs::create_directory_symlink(PathOf("flowers/tulip"), PathOf("flowers/rose/tulips"));
+  EXPECT_THAT(
+      ErrorOf(ListFolders(PathOf("flowers"))),
+      HasSubstr("flowers/rose/tulips/roses: expected a folder with images, found a link to a folder that it lies "
+                "in, "));
+  fs::remove(PathOf("flowers/rose/tulips"));
+  ASSERT_EQ(mkfifo(PathOf("flowers/rose/waits.png").c_str(), 0600), 0);
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("flowers"))),
+            "flowers/rose/waits.png: expected an image's file, found a pipe or device");
+  EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "rose/waits.png,red\n"), PathOf("flowers"))),
+            "a.csv:1:1: expected an image's file, found flowers/rose/waits.png, which is no file");
 }
 
 TEST_F(ImageDatasetTest, TablesNameFilesAndClasses) {

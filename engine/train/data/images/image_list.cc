@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/train/data/csv_records.h"
@@ -46,13 +47,57 @@ absl::StatusOr<std::vector<std::string>> SubfoldersOf(const std::string& directo
   return names;
 }
 
+// What is no file, a pipe or a device, would be waited for and never end. What is not there is told when it is read.
+bool IsFile(const fs::path& path) {
+  std::error_code unreadable;
+  const fs::file_status status = fs::status(path, unreadable);
+  return !fs::exists(status) || fs::is_regular_file(status);
+}
+
+absl::Status CheckIsFile(const fs::path& image) {
+  if (IsFile(image)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(image.string(), ": expected an image's file, found a pipe or device"));
+}
+
+// The folders from the first one down to where a walk is. A link to one of them has everything again in it, and itself.
+class FoldersAround {
+ public:
+  explicit FoldersAround(const fs::path& first) : around_{Real(first)} {}
+
+  absl::Status Enter(const fs::path& folder, int depth) {
+    around_.resize(static_cast<size_t>(depth) + 1);
+    fs::path real = Real(folder);
+    if (std::find(around_.begin(), around_.end(), real) != around_.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(folder.string(),
+                                                     ": expected a folder with images, found a link to a folder that "
+                                                     "it lies in, ",
+                                                     real.string(), ": its images would be taken again and again"));
+    }
+    around_.push_back(std::move(real));
+    return absl::OkStatus();
+  }
+
+ private:
+  static fs::path Real(const fs::path& folder) {
+    std::error_code error;
+    fs::path real = fs::canonical(folder, error);
+    return error ? folder : real;
+  }
+
+  std::vector<fs::path> around_;
+};
+
 absl::StatusOr<std::vector<std::string>> ImagesIn(const std::string& directory) {
   std::error_code error;
   std::vector<std::string> paths;
+  FoldersAround around(directory);
   for (fs::recursive_directory_iterator it(directory, fs::directory_options::follow_directory_symlink, error), end;
        !error && it != end; it.increment(error)) {
     std::error_code unreadable;
-    if (!it->is_directory(unreadable) && !Hidden(it->path()) && LooksLikeImage(it->path().filename().string())) {
+    if (it->is_directory(unreadable)) {
+      SNUG_RETURN_IF_ERROR(around.Enter(it->path(), it.depth()));
+    } else if (!Hidden(it->path()) && LooksLikeImage(it->path().filename().string())) {
+      SNUG_RETURN_IF_ERROR(CheckIsFile(it->path()));
       paths.push_back(it->path().string());
     }
   }
@@ -163,6 +208,10 @@ absl::StatusOr<ImageList> ListTable(const std::string& path, const std::string& 
     if (!fs::exists(image, unreadable)) {
       if (first && !LooksLikeImage(fields[0].text)) continue;
       return records.Error(fields[0].line, fields[0].column, absl::StrCat("expected a file, found no ", image));
+    }
+    if (!IsFile(image)) {
+      return records.Error(fields[0].line, fields[0].column,
+                           absl::StrCat("expected an image's file, found ", image, ", which is no file"));
     }
     fields[0].text = image;
     lines.push_back({std::move(fields[0]), labelled ? std::move(fields[1]) : CsvField()});

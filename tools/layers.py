@@ -199,7 +199,7 @@ def self_test():
         ("ops/math/a.cu", "#include <cuda_runtime.h>"),
         ("ops/kernels/matmul/cublaslt.cc", "#include <cublas_v2.h>"),
         ("memory/allocator/cuda_source.cc", '#include "engine/cuda/cuda_device.h"'),
-        ("ops/kernels/conv/onednn.h", "#include <oneapi/dnnl/dnnl.hpp>"),
+        ("ops/kernels/conv/onednn/conv.h", "#include <oneapi/dnnl/dnnl.hpp>"),
         ("ops/kit/onednn_internal.h", "#include <absl/strings/str_cat.h>"),
         ("engine/run/a.cc", '#include "engine/compile/executable.h"'),
         ("engine/compile/passes/a.cc", '#include "ops/fused_chain.h"'),

@@ -21,7 +21,7 @@
 #include "ops/kernels/activation/in_place.h"
 #include "ops/kernels/conv/cuda.h"
 #include "ops/kernels/conv/cuda_depthwise.h"
-#include "ops/kernels/conv/onednn_row.h"
+#include "ops/kernels/conv/onednn/row.h"
 #include "ops/kernels/conv/own_rows.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kit/dispatch.h"
@@ -246,6 +246,9 @@ const std::vector<ConvCase>& ConvCases() {
       {"strided", "filters: 4 kernel: 3 stride: 2 pad: 1", {2, 3, 7, 6}, {4, 3, 3, 3}, {2, 4, 4, 3}},
       {"strided_1x1", "filters: 18 kernel: 1 stride: 2", {1, 16, 5, 6}, {18, 16, 1, 1}, {1, 18, 3, 3}},
       {"strided_1x1_1d", "filters: 18 kernel: 1 stride: 3", {2, 16, 8}, {18, 16, 1}, {2, 18, 3}},
+      {"strided_1x1_of_few_channels", "filters: 7 kernel: 1 stride: 2", {3, 5, 12, 12}, {7, 5, 1, 1}, {3, 7, 6, 6}},
+      {"strided_1x1_1d_of_few_channels", "filters: 12 kernel: 1 stride: 3", {5, 9, 63}, {12, 9, 1}, {5, 12, 21}},
+      {"1x1_of_odd_filters", "filters: 7 kernel: 1", {1, 24, 6, 10}, {7, 24, 1, 1}, {1, 7, 6, 10}},
       {"strided_1x1_3d",
        "filters: 17 kernel: 1 stride: [2, 1, 3]",
        {1, 16, 3, 4, 7},
@@ -287,6 +290,11 @@ const std::vector<ConvCase>& ConvCases() {
        {33, 1, 2, 3},
        {2, 33, 4, 5}},
       {"depthwise_narrow", "kernel: 3 depthwise: true pad: [2, 1]", {3, 48, 1, 3}, {48, 1, 3, 3}, {3, 48, 3, 3}},
+      {"depthwise_dilated",
+       "kernel: 3 dilation: [2, 1] depthwise: true pad: [2, 1]",
+       {2, 12, 9, 8},
+       {12, 1, 3, 3},
+       {2, 12, 9, 8}},
       {"depthwise_multiplied", "filters: 6 kernel: 2 depthwise: true", {1, 3, 4, 4}, {6, 1, 2, 2}, {1, 6, 3, 3}},
       {"whole_input", "filters: 20 kernel: 4", {3, 5, 4, 4}, {20, 5, 4, 4}, {3, 20, 1, 1}},
       {"many_channels", "filters: 40 kernel: 3 pad: 1", {2, 33, 5, 5}, {40, 33, 3, 3}, {2, 40, 5, 5}},
@@ -299,6 +307,12 @@ const std::vector<ConvCase>& ConvCases() {
       {"winograd_in_steps", "filters: 80 kernel: 3 stride: 2 pad: 1", {2, 64, 9, 6}, {80, 64, 3, 3}, {2, 80, 5, 3}},
       {"3d", "filters: 3 kernel: 2 stride: [1, 2, 1] pad: 1", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 4, 3, 6}},
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
+      {"narrow", "filters: 3 kernel: 5 stride: 3 padding: SAME", {3, 12, 13, 1}, {3, 12, 5, 5}, {3, 3, 5, 1}},
+      {"3d_shallow",
+       "filters: 12 kernel: [7, 1, 1] stride: [2, 1, 1] pad: [3, 0, 0]",
+       {1, 16, 5, 4, 5},
+       {12, 16, 7, 1, 1},
+       {1, 12, 3, 4, 5}},
       // Of few channels, with strides.
       {"stem", "filters: 8 kernel: 7 stride: 2 pad: 3", {1, 3, 8, 9}, {8, 3, 7, 7}, {1, 8, 4, 5}},
       {"phases", "filters: 64 kernel: 7 stride: 2 pad: 3", {2, 3, 15, 18}, {64, 3, 7, 7}, {2, 64, 8, 9}},

@@ -3,7 +3,7 @@
 #if SNUG_HAS_ONEDNN
 #include <gtest/gtest.h>
 
-#include "ops/kernels/conv/onednn_slices.h"
+#include "ops/kernels/conv/onednn/slices.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 

@@ -1,4 +1,4 @@
-#include "ops/kernels/conv/onednn.h"
+#include "ops/kernels/conv/onednn/conv.h"
 
 #include <absl/algorithm/container.h>
 #include <absl/strings/match.h>

@@ -6,7 +6,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "ops/kernels/conv/onednn.h"
+#include "ops/kernels/conv/onednn/conv.h"
 
 namespace snug::core::onednn {
 

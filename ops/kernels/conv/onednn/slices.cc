@@ -1,4 +1,4 @@
-#include "ops/kernels/conv/onednn_slices.h"
+#include "ops/kernels/conv/onednn/slices.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,15 @@
-#include "ops/kernels/conv/onednn_row.h"
+#include "ops/kernels/conv/onednn/row.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
-#include "ops/kernels/conv/onednn.h"
-#include "ops/kernels/conv/onednn_slices.h"
+#include "ops/kernels/conv/onednn/conv.h"
+#include "ops/kernels/conv/onednn/faults.h"
+#include "ops/kernels/conv/onednn/slices.h"
 #include "ops/kernels/matmul/onednn_bfloat16.h"
 #include "ops/prepare_context.h"
 
@@ -69,6 +72,13 @@ ConvSpec SpecOf(ConvPart part, const ConvNode& node, const NodeTypes& t, int all
   return spec;
 }
 
+// What is wrong in bfloat16 alone is computed in float32 (Prepare).
+std::optional<NotServed> WhyNot(ConvPart part, const NodeTypes& t, DescribeConv describe) {
+  if (std::optional<NotServed> in_double = NotInDouble(t); in_double.has_value()) return in_double;
+  std::optional<std::string> fault = OneDnnFaultOf(part, describe(t).geometry, DType::kFloat32);
+  return fault.has_value() ? std::optional(Refused(*std::move(fault))) : std::nullopt;
+}
+
 // Hands over the kernel, or wishes for the layout that the weights should have, or declines.
 absl::Status Settle(PrepareContext& c, ConvPart part, const absl::StatusOr<ConvKernel>& made) {
   if (onednn::Declines(c, made.status())) return absl::OkStatus();
@@ -109,6 +119,10 @@ absl::Status Prepare(PrepareContext& c, ConvPart part, DescribeConv describe) {
     if (!prepared) c.WantFloat32();  // between casts
     return absl::OkStatus();
   }
+  if (OneDnnFaultOf(part, spec.geometry, spec.y.dtype).has_value()) {
+    c.WantFloat32();
+    return absl::OkStatus();
+  }
   spec.implementation = std::string(onednn::ChosenImplementation(c));
   return Settle(c, part, CallsOf(part).make(spec));
 }
@@ -117,6 +131,7 @@ Names Variants(const PrepareContext& c, ConvPart part, DescribeConv describe) {
   const DType dtype = c.types().output(0).dtype;
   if (!onednn::Supports(dtype)) return std::vector<std::string>();
   const ConvSpec spec = SpecOf(part, describe(c.types()), c.types(), c.threads());
+  if (OneDnnFaultOf(part, spec.geometry, dtype).has_value()) return std::vector<std::string>();
   const Calls calls = CallsOf(part);
   SNUG_ASSIGN_OR_RETURN(std::vector<std::string> variants, calls.implementations(spec));
   SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(dtype, calls.make(spec).status(), variants));
@@ -138,7 +153,7 @@ absl::Status Run(const KernelContext& k) {
 KernelRow OneDnnConvRow(ConvPart part, DescribeConv describe) {
   return {.name = "onednn",
           .library = "oneDNN",
-          .serves = NotInDouble,
+          .serves = [=](const NodeTypes& t) { return onednn_row::WhyNot(part, t, describe); },
           .prepare = [=](PrepareContext& c) { return onednn_row::Prepare(c, part, describe); },
           .tunable = true,
           .variants = [=](const PrepareContext& c) { return onednn_row::Variants(c, part, describe); },

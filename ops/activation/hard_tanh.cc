@@ -2,6 +2,8 @@
 // gradient reads y.
 #include <absl/strings/str_cat.h>
 
+#include "engine/base/bfloat16.h"
+#include "ops/grad_context.h"
 #include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
@@ -20,20 +22,33 @@ functions::Range RangeOf(const Options& options) {
 functions::Clip ClipOf(const Options& options) { return {RangeOf(options)}; }
 functions::HardTanhGrad GradOf(const Options& options) { return {RangeOf(options)}; }
 
-template <int kInputs>
 absl::Status Infer(InferContext& c) {
   const proto::HardTanh& options = c.options<proto::HardTanh>();
   if (!(options.min() < options.max())) {
     return c.OptionError("max", absl::StrCat("expected more than `min`, ", options.min(), ", found ", options.max()));
   }
-  return core::internal::InferSameShape<kInputs>(c);
+  return core::internal::InferSameShape<1>(c);
 }
 
-absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "hard_tanh_grad"); }
+// What y is in bfloat16 was rounded, and so is what it is compared with.
+absl::Status Gradient(GradContext& g) {
+  proto::HardTanh options = g.options<proto::HardTanh>();
+  if (g.output_type(0).dtype == DType::kBFloat16) {
+    options.set_min(BFloat16(options.min()));
+    options.set_max(BFloat16(options.max()));
+  }
+  g.SetInputGrad(0, g.Op("hard_tanh_grad", {g.output(0), g.output_grad(0)}, proto::MakeOptions(options)));
+  return g.status();
+}
 
 void Samples(SampleBuilder& s) {
   s.Case("default").Input({5, 7}).Range(-2, 2).AwayFrom({-1, 1});
   s.Case("image").With(ParseOptions<proto::HardTanh>("max: 0.5")).Input({2, 3, 4, 5}).AwayFrom({0.5});
+  s.Case("bounds_between_numbers_of_bfloat16")
+      .With(ParseOptions<proto::HardTanh>("min: -0.7 max: 0.7"))
+      .Input({5, 7})
+      .Range(-2, 2)
+      .AwayFrom({-0.7, 0.7});
   s.Case("known")
       .With(ParseOptions<proto::HardTanh>("min: -1 max: 2"))
       .Input({4})
@@ -64,14 +79,13 @@ SNUG_OPS(hard_tanh) {
                                                 .doc = "y = min(max(x, `min`), `max`)",
                                                 .inputs = {{"x"}},
                                                 .outputs = {{"y"}},
-                                                .infer = Infer<1>,
+                                                .infer = Infer,
                                                 .gradient = Gradient,
                                                 .samples = Samples}),
           Elementwise<functions::HardTanhGrad, GradOf>({.name = "hard_tanh_grad",
                                                         .doc = "dx = dy where min < y < max, else 0",
                                                         .inputs = {{"y"}, {"dy"}},
                                                         .outputs = {{"dx"}},
-                                                        .infer = Infer<2>,
                                                         .samples = GradSamples})};
 }
 

@@ -96,13 +96,10 @@ auto Select(const std::string& implementation, const Make& make) -> absl::Status
 }
 
 // Says whether a tuning may choose this implementation. Those on top of "gemm" take memory of their own at every call.
-// The general batch-reduced kernel of 2.6 computes nonsense for 1 x 1 windows, for which the library has another, and
-// for bfloat16 (where AMX has the library's first kernel, this one writes over its own description).
-bool IsChoice(const ConvSpec& spec, absl::string_view name) {
-  const auto kernel = absl::MakeConstSpan(spec.geometry.kernel).subspan(0, static_cast<size_t>(spec.geometry.spatial));
-  const bool pointwise = absl::c_all_of(kernel, [](int64_t size) { return size == 1; });
-  if (absl::StrContains(name, "gemm") || name == "brgconv:avx512_core_bf16") return false;
-  return !(pointwise && absl::StrContains(name, "brgconv:"));
+// The general batch-reduced kernel of 2.6 computes nonsense for 1 x 1 windows and for windows as large as the image,
+// and for bfloat16 it writes over its own description.
+bool IsChoice(absl::string_view name) {
+  return !absl::StrContains(name, "gemm") && !absl::StrContains(name, "brgconv:");
 }
 
 template <class Make>
@@ -120,7 +117,7 @@ absl::StatusOr<std::vector<std::string>> Implementations(const ConvSpec& spec, c
         if (IsReference(described.pd.impl_info_str()) || name == taken || absl::c_linear_search(names, name)) continue;
         if (taken.empty()) {
           taken = name;
-        } else if (IsChoice(spec, name)) {
+        } else if (IsChoice(name)) {
           names.push_back(name);
         }
       } while (described.pd.next_impl());

@@ -49,6 +49,27 @@ TEST(StraightLine, AddsUpLongSumsInTheSequenceOfTheLoop) {
   }
 }
 
+// What a loop collects is put side by side once, however often a node reads it; so do its gradients.
+TEST(StraightLine, MakesWholeWhatANodeReadsTwice) {
+  const std::string text = R"(
+      block { name: "cell" input: "h" input: "row"
+        layer { name: "twice" input: "$row" input: "$row" add {} }
+        layer { name: "sum" input: "twice" input: "$h" add {} }
+        layer { name: "next" input: "sum" tanh {} }
+        output: "next" }
+      batch: 2
+      input { name: "x" shape { dim: [4, 6] } }
+      input { name: "h" shape { dim: 6 } }
+      layer { name: "rnn" input: "h" input: "x" loop { body: "cell"
+        carry { input: "h" output: "next" } scan { input: "row" } collect { output: "next" } } }
+      layer { name: "attention" input: ["rnn:1", "rnn:1", "rnn:1"] attention { heads: 2 } }
+      layer { name: "product" input: "rnn:1" input: "rnn:1" mul {} }
+      layer { name: "both" input: "attention" input: "product" add {} }
+      layer { name: "loss" input: "both" reduce_mean {} }
+      objective: "loss")";
+  RunBothWays(text, {{"x", Waves(48)}, {"h", Waves(12)}}, {"loss", "d(x)", "d(h)"}, {.gradients = {"x", "h"}});
+}
+
 int CountNodes(const std::string& text, const CompileOptions& options, const std::string& op) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
   const absl::StatusOr<Compiled> compiled =

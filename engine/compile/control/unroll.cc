@@ -73,9 +73,9 @@ class Unroller {
       const ValueId input = graph_.node(id).inputs[i];
       const auto found = collected_.find(input);
       if (found == collected_.end() || (unrolls && ScansParts(id, static_cast<int>(i), found->second))) continue;
-      SNUG_ASSIGN_OR_RETURN(const ValueId whole, Whole(input));
-      graph_.node(id).inputs[i] = whole;
+      SNUG_RETURN_IF_ERROR(Whole(input).status());
     }
+    for (ValueId& input : graph_.node(id).inputs) Replace(input);  // several may be the same
     if (unrolls) {
       SNUG_RETURN_IF_ERROR(Unroll(id));
       graph_.RemoveNode(id);

@@ -1,6 +1,7 @@
 // Joins a depthwise convolution with the convolutions of 1 x 1 taps before and after it, and with the addition of a
 // shortcut, into one node that never stores what is between them, if nothing else reads that. It is for weights that
 // are kept (CompileOptions::keep_derived), as its kernel wants them packed.
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -44,9 +45,12 @@ class DepthwiseJoiner {
     proto::FusedConv options;
   };
 
-  // nullopt: the node is no convolution of weights that are kept.
+  // What projects in one block may expand for the next one, but belongs to the first.
+  bool IsJoined(NodeId id) const { return absl::c_linear_search(joined_, id); }
+
+  // nullopt: the node is no convolution of weights that are kept, or belongs to a block already.
   std::optional<Part> PartOf(NodeId id) const {
-    if (!id.valid()) return std::nullopt;
+    if (!id.valid() || IsJoined(id)) return std::nullopt;
     const Node& node = graph_.node(id);
     Part part = {.node = id};
     if (node.op == "conv_fused") {
@@ -75,10 +79,12 @@ class DepthwiseJoiner {
     return PartOf(reader);
   }
 
-  // The addition of a value like `value`, where nothing else reads that.
+  // The addition of a value like `value`, where nothing else reads that. Where both are results of blocks, the addition
+  // is the first one's.
   std::optional<std::pair<NodeId, ValueId>> AdditionTo(ValueId value) const {
     const NodeId reader = surroundings_.SoleReader(value);
     if (!reader.valid() || graph_.node(reader).op != "add") return std::nullopt;
+    if (IsJoined(reader)) return std::nullopt;
     const std::vector<ValueId>& inputs = graph_.node(reader).inputs;
     const ValueId other = inputs[0] == value ? inputs[1] : inputs[0];
     if (other == value || !(graph_.type(other) == graph_.type(value))) return std::nullopt;

@@ -207,6 +207,42 @@ TEST(KeepDerived, JoinsDepthwiseConvolutionsWithThoseAroundThem) {
   for (const int threads : {2, 5}) EXPECT_EQ(run({.threads = threads}), joined) << threads;
 }
 
+// What is between two depthwise convolutions belongs to the first block, and so does the addition of two blocks, whose
+// shortcut is then the second's result.
+TEST(KeepDerived, JoinsEachConvolutionOnce) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(R"(
+    name: "blocks"
+    input { name: "x" shape { dim: [16, 16, 16] } }
+    input { name: "target" shape { dim: 16 } }
+    layer { name: "d0" input: "x" conv { kernel: 3 pad: 1 depthwise: true } }
+    layer { name: "e1" input: "d0" conv { filters: 32 kernel: 1 } }
+    layer { name: "r1" input: "e1" relu6 {} }
+    layer { name: "d1" input: "r1" conv { kernel: 3 pad: 1 depthwise: true } }
+    layer { name: "p1" input: "d1" conv { filters: 16 kernel: 1 } }
+    layer { name: "e2" input: "x" conv { filters: 32 kernel: 1 } }
+    layer { name: "r2" input: "e2" relu6 {} }
+    layer { name: "d2" input: "r2" conv { kernel: 3 pad: 1 depthwise: true } }
+    layer { name: "p2" input: "d2" conv { filters: 16 kernel: 1 } }
+    layer { name: "sum" input: "p1" input: "p2" add {} }
+    layer { name: "pool" input: "sum" global_avg_pool {} }
+    layer { name: "loss" input: "pool" input: "target" mean_squared_error {} }
+    objective: "loss"
+  )",
+                                                               "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto run = [&](const CompileOptions& options) {
+    return RunKept(*loaded, options, [&](const Compiled& compiled) {
+      const std::vector<std::string> ops = OpsOf(compiled.graph);
+      const bool joins = options.disabled_passes.empty();
+      EXPECT_EQ(std::count(ops.begin(), ops.end(), "depthwise_block"), joins ? 3 : 0) << ToText(compiled.graph);
+      EXPECT_TRUE(!joins || std::count(ops.begin(), ops.end(), "add") == 0) << ToText(compiled.graph);
+    });
+  };
+  const std::vector<double> joined = run({.threads = 1});
+  ExpectNear(joined, run({.disabled_passes = {"join_depthwise"}}), "joined");
+  for (const int threads : {2, 5}) EXPECT_EQ(run({.threads = threads}), joined) << threads;
+}
+
 // Three additions: of a shortcut that is read again later, of two convolutions, and with nothing after it.
 constexpr char kShortcuts[] = R"(
   name: "shortcuts"

@@ -74,7 +74,41 @@ class ResumeWithTest(Resuming):
         for name, expected in (("momentum", ""), ("learning_rat", '; did you mean "learning-rate"?')):
             said = self.train("--steps=20", f"--resume-with={name}", code=2).stderr
             self.assertIn("--resume-with: expected what may change, some of learning-rate, schedule, optimizer, data, "
-                          f'augmentation, batch; found "{name}"{expected}', said)
+                          f'augmentation, batch, layers; found "{name}"{expected}', said)
+
+    def test_layers_that_say_something_else(self):
+        model = self.folder / "rate.pbtxt"
+
+        def write(activation, dropout):
+            model.write_text('name: "rate" batch: 32 input { name: "image" shape { dim: [1, 28, 28] } }'
+                             'input { name: "label" dtype: INT32 max_value: 10 }'
+                             'layer { name: "flat" input: "image" flatten {} }'
+                             'layer { name: "fc" input: "flat" dense { units: 16 } param { name: "bias" lr_mult: 1 } }'
+                             f'layer {{ name: "act" input: "fc" {activation} }}{dropout}'
+                             f'layer {{ name: "out" input: "{"drop" if dropout else "act"}" dense {{ units: 10 }} }}'
+                             'layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} } objective: "loss"')
+            return model
+
+        def drop(rate):
+            return f'layer {{ name: "drop" input: "act" dropout {{ {rate} }} }}'
+
+        train = ("--data=digits", "--data-digits-samples=640", "--learning-rate=0.1", f"--output={self.folder / 'rate'}")
+        write("relu {}", drop("rate: 0.25"))
+        self.run_snug("train", model, *train, "--steps=4")
+        write("relu {}", drop("rate: 0.75"))
+        said = self.run_snug("train", model, *train, "--steps=8", "--resume", code=2).stderr
+        self.assertIn('made with layer drop input: "act" dropout { rate: 0.25 }, this run has input: "act" dropout { rate: 0.75 }; '
+                      "give it the same, or let it change: --resume-with=layers", said)
+        write("tanh {}", "")
+        said = self.run_snug("train", model, *train, "--steps=8", "--resume", code=2).stderr
+        self.assertIn('made with layer act input: "fc" relu { }, this run has input: "fc" tanh { }; it was made with layer drop '
+                      'input: "act" dropout { rate: 0.25 }, this run has none; it was made with layer out', said)
+        done = self.run_snug("train", model, *train, "--steps=8", "--resume-with=layers")
+        self.assertIn("changed after step 4: layer act", done.stdout)
+        # What is said as it is by itself, and what parameters begin with, is no change.
+        write("tanh {}", "")
+        model.write_text(model.read_text().replace("lr_mult: 1", "init { kind: CONSTANT value: 1 } decay_mult: 1"))
+        self.assertNotIn("changed", self.run_snug("train", model, *train, "--steps=10", "--resume").stdout)
 
     def test_what_changes_no_number_needs_no_name(self):
         self.train("--steps=10", "--learning-rate=0.1")
@@ -236,7 +270,7 @@ class ResumeWithTest(Resuming):
             self.assertIn("tensors differ", said)
         # One that keeps none is not why those of another network differ.
         self.model.write_text(self.model.read_text().replace("units: 128 ", "units: 130 "))
-        said = self.train("--steps=20", "--resume-with=optimizer", "--clip-norm=1", code=2).stderr
+        said = self.train("--steps=20", "--resume-with=optimizer,layers", "--clip-norm=1", code=2).stderr
         self.assertIn("tensors differ", said)
         self.assertNotIn("made with clip-norm", said)
         self.model.write_text(self.model.read_text().replace("units: 130 ", "units: 128 "))

@@ -160,9 +160,13 @@ absl::Status Checkpoints::Refuse(const std::vector<OptionChange>& refused) const
     const std::string files = options_->FilesOf(one.name);
     absl::StrAppend(out, one.name, " ", one.before, ", this run has ", one.after, files.empty() ? "" : ", of ", files);
   };
+  constexpr size_t kShown = 8;  // another network has many other layers
+  const auto last = refused.begin() + static_cast<int64_t>(std::min(kShown, refused.size()));
+  const std::string others =
+      last == refused.end() ? "" : absl::StrCat("; ", refused.end() - last, " more are different");
   return absl::InvalidArgumentError(
       absl::StrCat("--resume: ", found_->path, ": the checkpoint was made with ",
-                   absl::StrJoin(refused, "; it was made with ", tell),
+                   absl::StrJoin(refused.begin(), last, "; it was made with ", tell), others,
                    "; give it the same, or let it change: --resume-with=", absl::StrJoin(names, ",")));
 }
 

@@ -17,6 +17,7 @@
 #include "engine/train/data_checksum.h"
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
+#include "tools/cli/runs/kept_layers.h"
 
 namespace snug::core::cli {
 namespace {
@@ -28,7 +29,8 @@ constexpr const char* kOptimizer = "optimizer";
 constexpr const char* kData = "data";
 constexpr const char* kAugmentation = "augmentation";
 constexpr const char* kBatch = "batch";
-constexpr const char* kNames[] = {kLearningRate, kSchedule, kOptimizer, kData, kAugmentation, kBatch};
+constexpr const char* kLayers = "layers";
+constexpr const char* kNames[] = {kLearningRate, kSchedule, kOptimizer, kData, kAugmentation, kBatch, kLayers};
 
 // Of updates that a step makes one after the other: "update-2-adam-beta1".
 constexpr const char* kUpdatePrefix = "update-";
@@ -45,6 +47,7 @@ constexpr const char* kAverageEvaluate = "average-evaluate";
 constexpr const char* kImagesCache = "data-images-cache";
 constexpr const char* kAllBatches = "all";
 constexpr const char* kDefault = "its default";
+constexpr const char* kNone = "none";  // of layers
 
 bool IsOfEvaluation(absl::string_view option) { return option == kEvaluationSamples || option == kEvaluationChecksum; }
 // Which of these samples an evaluation takes, and which of the parameters.
@@ -143,6 +146,7 @@ std::string NameToResumeWith(const std::string& option) {
                                              "data-images-least-area"};
   if (option == kSteps) return "";
   if (option == kLearningRate || option == kBatch) return option;
+  if (IsOfLayers(option)) return kLayers;
   if (IsOfUpdate(option)) return absl::EndsWith(option, absl::StrCat("-", kLearningRate)) ? kLearningRate : kOptimizer;
   if (std::find(std::begin(kAugments), std::end(kAugments), option) != std::end(kAugments)) return kAugmentation;
   if (IsOfSamples(option) || IsOfEvaluating(option) || option == kData || absl::StartsWith(option, "data-"))
@@ -177,6 +181,7 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
   kept.values_.erase("state");
   if (!kept.values_.contains(kLearningRate)) kept.values_[kLearningRate] = absl::StrCat(optimizer.learning_rate());
   kept.KeepUpdates(network, optimizer.learning_rate());
+  kept.values_.merge(WordsOfLayers(network));
 
   proto::Training training;
   *training.mutable_schedule() = given.training.schedule();
@@ -294,13 +299,21 @@ std::vector<OptionChange> KeptOptions::ChangesTo(const KeptOptions& later, int64
   for (const auto& [name, value] : later.values_) names.insert(name);
   const auto value_of = [](const KeptOptions& options, const std::string& name) {
     const auto found = options.values_.find(name);
-    return found == options.values_.end() ? std::string(kDefault) : found->second;
+    if (found != options.values_.end()) return found->second;
+    return std::string(IsOfLayers(name) ? kNone : kDefault);
   };
-  // Older checkpoints say nothing of updates. Where there are more or fewer than before, that says enough.
+  // Older checkpoints say nothing of layers, nor of updates. Where there are more or fewer than before, that says
+  // enough.
   const bool both_tell_updates = values_.contains(kUpdates) && later.values_.contains(kUpdates);
   const bool other_updates = both_tell_updates && value_of(*this, kUpdates) != value_of(later, kUpdates);
+  const auto tells_layers = [](const KeptOptions& options) {
+    return std::any_of(options.values_.begin(), options.values_.end(),
+                       [](const auto& one) { return IsOfLayers(one.first); });
+  };
+  const bool both_tell_layers = tells_layers(*this) && tells_layers(later);
   std::vector<OptionChange> changes;
   for (const std::string& name : names) {
+    if (IsOfLayers(name) && !both_tell_layers) continue;
     if (IsOfUpdate(name) && (!both_tell_updates || (other_updates && name != kUpdates))) continue;
     // With other data there may be another length, and where the schedule does not go by it, none is kept. Nor is what
     // evaluations are of where nothing went by them.

@@ -31,8 +31,8 @@ absl::StatusOr<std::set<std::string>> ParseResumeWith(const std::vector<std::str
 
 class KeptOptions {
  public:
-  // `data` before the trainer takes them. Of the network it keeps how many updates it has, and what these say, as
-  // "update-2-objective" and "update-2-adam-beta1": flags do not say it.
+  // `data` before the trainer takes them. Of the network it keeps what no flags say: its layers (kept_layers.h), how
+  // many updates it has, and what these say, as "update-2-objective" and "update-2-adam-beta1".
   static KeptOptions Of(const TrainingOptions& given, const TrainingData& data, const proto::Network& network);
   void SetBatch(int64_t samples);
   void SetBatch(const std::string& samples);

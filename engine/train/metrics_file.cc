@@ -7,17 +7,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <optional>
-#include <thread>
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
 #include "engine/train/metrics_line.h"
+#include "engine/train/with_patience.h"
 
 namespace snug::core {
 namespace {
@@ -62,18 +60,6 @@ struct flock WholeFile() {
   return lock;
 }
 
-// A program that was killed a moment ago holds its lock until the system is through with it, which takes a while where
-// it had much memory.
-bool WithPatience(const std::function<bool()>& succeeds) {
-  constexpr std::chrono::milliseconds kPatience(3000), kBetween(20);
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!succeeds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(kBetween);
-  }
-  return true;
-}
-
 absl::Status IsTaken(const std::string& path) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": another training is writing here: wait for its end, or give another --output"));
@@ -112,8 +98,7 @@ absl::Status MetricsFile::CheckNobodyWrites(const std::string& path) {
 
 // The file is never replaced by another one: what is locked must stay what the name leads to.
 absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const std::string& path, int64_t step,
-                                                               std::vector<Line>* kept,
-                                                               const std::function<absl::Status()>& once_locked) {
+                                                               std::vector<Line>* kept) {
   struct stat found;
   if (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
     return absl::InvalidArgumentError(
@@ -123,7 +108,6 @@ absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const std::string
   if (stream == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
   std::unique_ptr<MetricsFile> file(new MetricsFile(path, stream));
   SNUG_RETURN_IF_ERROR(LockWhileOpen(path, fileno(stream)));
-  if (once_locked) SNUG_RETURN_IF_ERROR(once_locked());
   OutputFile::RemoveLeftovers(path);  // of earlier versions
   if (ftruncate(fileno(stream), step > 0 ? BytesUpTo(path, step, kept) : 0) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));

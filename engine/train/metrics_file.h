@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,11 +27,9 @@ class MetricsFile {
   };
   // A new file; or, of a training that goes on after `step` > 0, its lines up to there, which go to `kept` too. What
   // came after them is done again, and changes of options after that step are for the caller to write. Fails where
-  // another training has the file open, or where `once_locked`
-  // does, which is asked as soon as nobody else writes it, before anything is.
+  // another training has the file open.
   static absl::StatusOr<std::unique_ptr<MetricsFile>> Open(const std::string& path, int64_t step,
-                                                           std::vector<Line>* kept,
-                                                           const std::function<absl::Status()>& once_locked = {});
+                                                           std::vector<Line>* kept);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;

@@ -286,6 +286,7 @@ class Train(unittest.TestCase):
         first = subprocess.Popen(
             [SNUG, "train", MLP, f"--output={output}", "--data=digits", "--data-digits-samples=640", "--batch=32", "--threads=1",
              "--steps=1000000", "--checkpoint-every=5", "--log-every=1", "--evaluate-batches=5"], stdout=subprocess.PIPE, text=True, pipesize=4096)  # some 45 lines ahead, and waits
+        checkpoints = os.path.join(output, "checkpoints")
         try:
             for line in first.stdout:
                 if "step 7/" in line:
@@ -300,6 +301,9 @@ class Train(unittest.TestCase):
                 second = train(output, "--steps=20", *more)
                 self.assertEqual(second.returncode, 2, second.stderr)
                 self.assertIn("metrics.jsonl: another training is writing here", second.stderr)
+            elsewhere = train(self.path("elsewhere"), "--steps=20", "--resume", f"--checkpoint-directory={checkpoints}")
+            self.assertEqual(elsewhere.returncode, 2, elsewhere.stderr)
+            self.assertIn(f"{checkpoints}: another training keeps its checkpoints here", elsewhere.stderr)
             self.assertEqual(sorted(str(path) for path in pathlib.Path(output).rglob("*")), files)
             with open(os.path.join(output, "metrics.jsonl"), "rb") as file:
                 self.assertEqual(file.read(), before)
@@ -312,6 +316,14 @@ class Train(unittest.TestCase):
         with open(os.path.join(output, "metrics.jsonl"), encoding="utf-8") as file:
             steps = [line["step"] for line in map(json.loads, file) if line["kind"] == "step"]
         self.assertEqual(steps, list(range(1, 201)))
+
+    def test_checkpoints_that_have_no_place_are_told_before_the_first_step(self):
+        with open(self.path("taken"), "w", encoding="utf-8"):
+            pass
+        run = train(self.path("t"), "--steps=3", f"--checkpoint-directory={self.path('taken/in/it')}")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn(self.path("taken"), run.stderr)
+        self.assertNotIn("step 1", run.stdout)
 
     def test_a_metric_may_not_be_called_as_a_number_of_every_line(self):
         with open(MLP, encoding="utf-8") as file:

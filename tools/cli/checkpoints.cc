@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<OptionChange>> ChangesIn(const checkpoint::Metadata& 
 }  // namespace
 
 Checkpoints::Checkpoints(const std::string& directory, const proto::Training& training, std::FILE* out)
-    : store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
+    : directory_(directory),
+      store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
       averaged_(training.checkpoint().average()),
       out_(out) {}
 
@@ -68,6 +69,11 @@ void Checkpoints::Keep(const checkpoint::Metadata& learnt, KeptOptions options, 
   learnt_ = learnt;
   options_ = std::move(options);
   may_change_ = std::move(may_change);
+}
+
+absl::Status Checkpoints::TakeDirectory() {
+  SNUG_RETURN_IF_ERROR(files_.MakeDirectory(directory_));
+  return lock_.Take(directory_);
 }
 
 absl::Status Checkpoints::Begin(Trainer& trainer) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/compile/import/decay.h"
+#include "engine/train/checkpoint/directory_lock.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/store.h"
 #include "engine/train/option_change.h"
@@ -33,6 +34,8 @@ class Checkpoints {
   // others than they were if `may_change` has their names (NameToResumeWith).
   void Keep(const checkpoint::Metadata& learnt, KeptOptions options, std::set<std::string> may_change);
 
+  // Makes the directory, and keeps others out of it.
+  absl::Status TakeDirectory();
   // `trainer` must outlive this.
   absl::Status Begin(Trainer& trainer);
   // What was changed on the way, now and before.
@@ -74,6 +77,8 @@ class Checkpoints {
 
   Trainer* trainer_ = nullptr;
   checkpoint::PosixFileSystem files_;
+  const std::string directory_;
+  checkpoint::DirectoryLock lock_;
   checkpoint::CheckpointStore store_;
   int64_t averaged_;                     // how many checkpoints are to be averaged; 0: none
   std::vector<int64_t> averaged_steps_;  // and those that were

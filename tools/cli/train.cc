@@ -210,11 +210,16 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   SayWhatVaries(compiled);
   std::fputs(InVainText(compiled).c_str(), stderr);
   std::fputs(UnreadParametersText(compiled).c_str(), stderr);
+  if (!f.resume) {
+    SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));
+    SNUG_RETURN_IF_ERROR(f.training.Initialise(trainer->session(), out));
+  }
   checkpoint::PosixFileSystem files;
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output.path()));
+  SNUG_RETURN_IF_ERROR(checkpoints.TakeDirectory());
+  // Another training may have begun at the same time as this one, and be done by now.
   if (!f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));
   SNUG_RETURN_IF_ERROR(checkpoints.Begin(*trainer));
-  if (!f.resume) SNUG_RETURN_IF_ERROR(f.training.Initialise(trainer->session(), out));
   absl::FPrintF(out, "%s: %d steps of %d samples, %d steps an epoch; %d threads an op, %s\n",
                 Printable(compiled.graph.name), trainer->steps(), trainer->batch(), trainer->steps_per_epoch(),
                 compiled.threads, Name(compiled.precision));
@@ -233,20 +238,17 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   if (f.gradients) PrintKeptGradients(compiled, options.compile.update_as_made, out);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainLog> log,
-      TrainLog::Open(
-          {.folder = output,
-           .title = compiled.graph.name,
-           .out = out,
-           .step = trainer->step(),
-           .changes = checkpoints.changes(),
-           .batch = trainer->batch(),
-           .steps_per_epoch = trainer->steps_per_epoch(),
-           .log_every = training.log_every(),
-           .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes(),
-           .metrics = trainer->metrics(),
-           .unsaid = UnsaidMetrics(*trainer),
-           // Another training may have begun at the same time as this one, and be done by now.
-           .once_locked = [&] { return f.resume ? absl::OkStatus() : checkpoints.Find(/*resume=*/false); }}));
+      TrainLog::Open({.folder = output,
+                      .title = compiled.graph.name,
+                      .out = out,
+                      .step = trainer->step(),
+                      .changes = checkpoints.changes(),
+                      .batch = trainer->batch(),
+                      .steps_per_epoch = trainer->steps_per_epoch(),
+                      .log_every = training.log_every(),
+                      .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes(),
+                      .metrics = trainer->metrics(),
+                      .unsaid = UnsaidMetrics(*trainer)}));
   runs::RunRecord record =
       DescribeRun(*trainer, given, f.training.run, f.training.compile, f.training.memory, f.training.init_from, output);
   record.changes = checkpoints.changes();

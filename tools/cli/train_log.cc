@@ -40,8 +40,7 @@ std::string MetricsText(const Metrics& metrics, const std::vector<std::string>& 
 absl::StatusOr<std::unique_ptr<TrainLog>> TrainLog::Open(const Options& options) {
   std::unique_ptr<TrainLog> log(new TrainLog(options));
   std::vector<MetricsFile::Line> kept;
-  SNUG_ASSIGN_OR_RETURN(log->file_,
-                        MetricsFile::Open(options.folder.metrics(), options.step, &kept, options.once_locked));
+  SNUG_ASSIGN_OR_RETURN(log->file_, MetricsFile::Open(options.folder.metrics(), options.step, &kept));
   for (const OptionChange& change : options.changes) {
     if (change.step == options.step) SNUG_RETURN_IF_ERROR(log->file_->Change(change));
   }

@@ -5,7 +5,6 @@
 #include <absl/status/statusor.h>
 
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +28,6 @@ class TrainLog {
     int64_t memory_bytes = 0;
     std::vector<KnownMetric> metrics = {};
     std::vector<std::string> unsaid = {};  // metrics of evaluations that files alone are told, not the console
-    std::function<absl::Status()> once_locked = {};  // as for MetricsFile::Open
   };
   static absl::StatusOr<std::unique_ptr<TrainLog>> Open(const Options& options);
   ~TrainLog();

@@ -49,6 +49,9 @@ TEST_F(CsvTest, LabelsByNameAndNumber) {
     EXPECT_THAT(Sample(*Open(text, {.label = label}), 0).Field<float>(0), ElementsAre(1, 3)) << label;
   }
   EXPECT_EQ(Error(text, {.label = "d"}), "data.csv:1:1: no column is called \"d\"");
+  EXPECT_EQ(Error("a,b,a\n1,0,3\n", {.label = "a"}),
+            "data.csv:1:1: label: two columns are called \"a\": give the number of one, 0 or 2");
+  EXPECT_THAT(Sample(*Open("a,b,a\n1,3,0\n", {.label = "-1"}), 0).Field<float>(0), ElementsAre(1, 3));
   EXPECT_EQ(Error("1,2,3\n", {.label = "b"}),
             "data.csv:1:1: no column is called \"b\": the file has no header, give its number");
   EXPECT_EQ(Error(text, {.label = "3"}), "data.csv:1:1: label column 3: expected -3 to 2, the file has 3 columns");

@@ -152,7 +152,13 @@ class LayoutFinder {
 
   absl::StatusOr<size_t> FindColumn(const std::string& asked, absl::string_view what) const {
     const auto found = places_.find(asked);
-    if (found != places_.end()) return found->second;
+    if (found != places_.end()) {
+      const auto other =
+          std::find(layout_.names.begin() + static_cast<int64_t>(found->second) + 1, layout_.names.end(), asked);
+      if (other == layout_.names.end()) return found->second;
+      return ColumnsError(absl::StrCat(what, ": two columns are called ", Shown(asked), ": give the number of one, ",
+                                       found->second, " or ", other - layout_.names.begin()));
+    }
     if (IsWholeNumber(asked)) return FindByNumber(asked, what, layout_.names.size());
     Suggester suggester(asked);
     for (const std::string& name : layout_.names) suggester.Consider(name);

@@ -94,6 +94,7 @@ absl::StatusOr<Tensor> FoldRange(NodeContext&, const Inputs& in) {
     if (input->stored_count() != 1) return absl::InvalidArgumentError("expected single numbers");
   }
   const double start = in[0]->scalar(), limit = in[1]->scalar(), delta = in[2]->scalar();
+  if (delta == 0) return absl::InvalidArgumentError("input 2: expected another step than 0");
   const double count = std::max(0., std::ceil((limit - start) / delta));
   if (!(count <= static_cast<double>(kMaxFoldedElements))) return absl::InvalidArgumentError("is too long");
   const auto n = static_cast<int64_t>(count);

@@ -65,7 +65,19 @@ absl::StatusOr<Tensor> Elementwise(const std::vector<const Tensor*>& inputs, Kin
 
 namespace {
 
-double IntDivide(double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }
+// f of two numbers, of which whole ones have no result where the second is 0.
+template <class F>
+absl::StatusOr<Tensor> Quotients(const Inputs& in, const F& f) {
+  if (in.size() != 2) return absl::InvalidArgumentError("expected 2 inputs");
+  const bool whole = !in[0]->is_float();
+  bool by_zero = false;
+  absl::StatusOr<Tensor> quotients = Elementwise(in, in[0]->kind(), [&](const double* x) {
+    if (whole && x[1] == 0) by_zero = true;
+    return by_zero ? 0 : f(whole, x[0], x[1]);
+  });
+  if (by_zero) return absl::InvalidArgumentError("divides whole numbers by 0");
+  return quotients;
+}
 
 }  // namespace
 
@@ -124,19 +136,13 @@ absl::StatusOr<Tensor> FoldFunction(const NamedFunction& function, const std::ve
 }
 
 absl::StatusOr<Tensor> FoldDivide(NodeContext&, const Inputs& in) {
-  if (in.size() != 2) return absl::InvalidArgumentError("expected 2 inputs");
-  const bool whole = !in[0]->is_float();
-  return Elementwise(in, in[0]->kind(),
-                     [whole](const double* x) { return whole ? IntDivide(x[0], x[1]) : x[0] / x[1]; });
+  return Quotients(in, [](bool whole, double a, double b) { return whole ? std::trunc(a / b) : a / b; });
 }
 
 absl::StatusOr<Tensor> FoldMod(NodeContext& c, const Inputs& in) {
-  if (in.size() != 2) return absl::InvalidArgumentError("expected 2 inputs");
   SNUG_ASSIGN_OR_RETURN(const int64_t as_c, c.Int("fmod", 0));
-  return Elementwise(in, in[0]->kind(), [as_c](const double* x) {
-    if (x[1] == 0) return 0.;
-    return as_c != 0 ? std::fmod(x[0], x[1]) : x[0] - x[1] * std::floor(x[0] / x[1]);
-  });
+  return Quotients(
+      in, [as_c](bool, double a, double b) { return as_c != 0 ? std::fmod(a, b) : a - b * std::floor(a / b); });
 }
 
 absl::StatusOr<Tensor> FoldWhere(NodeContext&, const Inputs& in) {

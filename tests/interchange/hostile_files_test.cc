@@ -1,4 +1,5 @@
 // Files that are damaged, or made to do harm: each is an error that says why, and none is a crash.
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -229,6 +230,15 @@ TEST(HostileOnnx, ConstantsThatWouldFillTheMemory) {
                          node { op_type: "Constant" output: "l" attribute { name: "value_int" i: 1000000000000 } }
                          node { op_type: "Range" name: "n" input: ["a", "l", "b"] output: "c" })"),
               HasSubstr("node \"n\" (Range): is too long"));
+  EXPECT_THAT(message(R"(node { op_type: "Constant" output: "a" attribute { name: "value_int" i: 0 } }
+                         node { op_type: "Range" name: "n" input: ["a", "a", "a"] output: "c" })"),
+              HasSubstr("node \"n\" (Range): input 2: expected another step than 0"));
+  for (const char* op : {"Div", "Mod"}) {
+    EXPECT_THAT(message(absl::StrCat(R"(node { op_type: "Constant" output: "a" attribute { name: "value_int" i: 0 } }
+                                        node { op_type: ")",
+                                     op, R"(" name: "n" input: ["more", "a"] output: "c" })")),
+                HasSubstr("divides whole numbers by 0"));
+  }
   EXPECT_THAT(message(R"(node { op_type: "Tile" name: "n" input: ["more", "more"] output: "c" }
                          node { op_type: "Relu" name: "r" input: "c" output: "d" }
                          node { op_type: "Concat" name: "s" input: ["c", "c"] output: "e" })"),

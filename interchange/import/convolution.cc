@@ -1,4 +1,5 @@
 // Convolutions, pooling and what makes images larger: their windows, and padding that is not the same on both sides.
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -17,6 +18,8 @@ namespace {
 struct Window {
   std::vector<int64_t> kernel, stride, dilation, before, after;
   bool same = false;  // ceil(in / stride), with an odd surplus at the end
+
+  int64_t Span(size_t axis) const { return (kernel[axis] - 1) * dilation[axis] + 1; }
 };
 
 // One number, where it is the same for all spatial dimensions; nothing, where that is `usual`.
@@ -159,7 +162,11 @@ absl::Status ConvTranspose(NodeContext& c) {
   SNUG_ASSIGN_OR_RETURN(const int64_t groups, c.Int("group", 1));
   SNUG_ASSIGN_OR_RETURN(std::vector<int64_t> output_pad, c.Ints("output_padding"));
   if (c.HasAttribute("output_shape")) return absl::InvalidArgumentError("attribute output_shape: say pads instead");
-  if (w.same || groups < 1) return absl::InvalidArgumentError("auto_pad SAME_UPPER: say pads instead");
+  SNUG_ASSIGN_OR_RETURN(const std::string auto_pad, c.String("auto_pad", "NOTSET"));
+  if (absl::StartsWith(auto_pad, "SAME")) {
+    return absl::InvalidArgumentError(absl::StrCat("auto_pad ", auto_pad, ": say pads instead"));
+  }
+  if (groups < 1) return absl::InvalidArgumentError("attribute group: expected 1 or more");
   if (output_pad.empty()) output_pad.assign(w.kernel.size(), 0);
   SNUG_RETURN_IF_ERROR(CheckSizes("output_padding", output_pad, w.kernel.size(), 0));
   // Less is cut off at the end than at the beginning: that is padding of the output.
@@ -179,23 +186,39 @@ absl::Status ConvTranspose(NodeContext& c) {
   return Convolve(c, x, weight, conv, &layer);
 }
 
+// How many windows there are along an axis. With `ceil_mode` the last one may stand out, but begins within the data or
+// the padding before them.
+int64_t WindowsAlong(const Window& w, size_t axis, int64_t size, bool ceil_mode) {
+  const int64_t step = w.stride[axis];
+  const int64_t room = size + w.before[axis] + w.after[axis] - w.Span(axis);
+  const int64_t count = (ceil_mode ? room + step - 1 : room) / step + 1;
+  return ceil_mode && (count - 1) * step >= size + w.before[axis] ? count - 1 : count;
+}
+
 absl::Status Pool(NodeContext& c, bool max) {
   SNUG_ASSIGN_OR_RETURN(Ref x, ImageInput(c));
   SNUG_ASSIGN_OR_RETURN(Window w, WindowOf(c, {}, ImageOf(x)));
-  SNUG_ASSIGN_OR_RETURN(const int64_t ceil_mode, c.Int("ceil_mode", 0));
+  SNUG_ASSIGN_OR_RETURN(int64_t ceil_mode, c.Int("ceil_mode", 0));
   SNUG_ASSIGN_OR_RETURN(const int64_t include, c.Int("count_include_pad", 0));
   SNUG_ASSIGN_OR_RETURN(const int64_t column_major, c.Int("storage_order", 0));
   if (c.num_outputs() > 1) return absl::InvalidArgumentError("its second output, the indices, is not imported");
   if (column_major != 0) return absl::InvalidArgumentError("attribute storage_order: only 0");
   const bool padded = w.same || w.before != std::vector<int64_t>(w.before.size(), 0) || w.before != w.after;
-  // A mean that does not count more padding at the end is one whose last window stands out: ceil_mode.
   Dims expected;
-  if (!max && include == 0 && w.before != w.after) {
-    for (size_t i = 0; i < w.before.size(); ++i) {
-      const int64_t in = x.dims[i + 2] + w.before[i] + w.after[i];
-      expected.push_back((in - (w.kernel[i] - 1) * w.dilation[i] - 1) / w.stride[i] + 1);
-    }
+  if (w.before != w.after) {
+    for (size_t i = 0; i < w.before.size(); ++i) expected.push_back(WindowsAlong(w, i, x.dims[i + 2], ceil_mode != 0));
+  }
+  if (!max && include == 0) {
+    // A mean that does not count more padding at the end is one whose last window stands out: ceil_mode.
     w.after = w.before;
+  } else if (!expected.empty() && ceil_mode != 0) {
+    // Padding is a layer of its own, in which no window may begin: it ends with the last one.
+    for (size_t i = 0; i < w.before.size(); ++i) {
+      const int64_t end = (expected[i] - 1) * w.stride[i] + w.Span(i) - x.dims[i + 2] - w.before[i];
+      if (!max && end > w.after[i]) return absl::InvalidArgumentError("ceil_mode: averages beyond the padding");
+      w.after[i] = std::max<int64_t>(end, 0);
+    }
+    ceil_mode = 0;
   }
   SNUG_ASSIGN_OR_RETURN(x, PadUneven(c, x, max ? -std::numeric_limits<double>::infinity() : 0, &w));
   proto::Layer layer;
@@ -205,11 +228,13 @@ absl::Status Pool(NodeContext& c, bool max) {
   SetSizes(w.dilation, 1, pool->mutable_dilation());
   SetSizes(w.before, 0, pool->mutable_pad());
   if (w.same) pool->set_padding(proto::SAME);
-  if (ceil_mode != 0 || !expected.empty()) pool->set_ceil_mode(true);
+  if (ceil_mode != 0 || (!expected.empty() && !max && include == 0)) pool->set_ceil_mode(true);
   if (!max && include == 0 && padded) pool->set_include_padding(false);
   SNUG_ASSIGN_OR_RETURN(Ref y, c.Layer(std::move(layer), {x}));
   if (!expected.empty() && ImageOf(y) != expected) {
-    return absl::InvalidArgumentError("averages without padding that is not the same on both sides");
+    return absl::InvalidArgumentError(max || include != 0
+                                          ? "padding that is not the same on both sides, with these windows"
+                                          : "averages without padding that is not the same on both sides");
   }
   c.SetRef(0, std::move(y));
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 // Ops that work element by element. What lies how does not matter to them, so they keep the view of what they read.
 #include <absl/strings/str_cat.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -159,7 +160,21 @@ bool OnlyConditions(NodeContext& c) {
     if (reader->op_type() != "Where" || reader->input_size() != 3 || reader->input(0) != name) return false;
     if (reader->input(1) == name || reader->input(2) == name) return false;
   }
-  return c.node().output_size() == 1 && c.OnlyReader(name) != nullptr;
+  return c.node().output_size() == 1 && !c.IsOutput(name) && !c.ReadersOf(name).empty();
+}
+
+// 1 for every whole number but 0.
+absl::Status Truths(NodeContext& c, Value x) {
+  std::array<proto::Layer, 4> layers;
+  layers[0].mutable_cast()->set_dtype(proto::FLOAT);
+  layers[1].mutable_square();
+  layers[2].mutable_clip()->set_max(1);
+  layers[3].mutable_cast()->set_dtype(proto::INT32);
+  for (proto::Layer& layer : layers) {
+    SNUG_ASSIGN_OR_RETURN(x.ref, c.Layer(std::move(layer), {x.ref}));
+  }
+  c.Set(0, std::move(x));
+  return absl::OkStatus();
 }
 
 absl::Status Cast(NodeContext& c) {
@@ -170,9 +185,7 @@ absl::Status Cast(NodeContext& c) {
   const bool to_float = to == TensorProto::FLOAT || to == TensorProto::DOUBLE || to == TensorProto::FLOAT16 ||
                         to == TensorProto::BFLOAT16;
   const bool to_int = to == TensorProto::INT32 || to == TensorProto::INT64;
-  // Truths are numbers here: 0 and others.
-  const bool same =
-      (to_float && IsFloating(x.ref.dtype)) || ((to_int || to == TensorProto::BOOL) && !IsFloating(x.ref.dtype));
+  const bool same = (to_float && IsFloating(x.ref.dtype)) || (to_int && !IsFloating(x.ref.dtype));
   if (same) {
     c.Set(0, x);
     return absl::OkStatus();
@@ -181,6 +194,7 @@ absl::Status Cast(NodeContext& c) {
     c.Set(0, x);
     return absl::OkStatus();
   }
+  if (to == TensorProto::BOOL && !IsFloating(x.ref.dtype)) return Truths(c, x);
   if (!to_float && !to_int) return absl::InvalidArgumentError(absl::StrCat("casts to type number ", to));
   proto::Layer layer;
   layer.mutable_cast()->set_dtype(to_float ? proto::FLOAT : proto::INT32);
@@ -305,7 +319,8 @@ absl::Status Binary(NodeContext& c) {
       const Value& number = c.input(i);
       const Value& x = c.input(1 - i);
       if (!number.constant.has_value() || number.constant->stored_count() != 1 || x.constant.has_value()) continue;
-      if (number.rank() > x.rank() || number.constant->is_weight) continue;
+      SNUG_ASSIGN_OR_RETURN(const Dims shape, BroadcastDims(x.dims(), number.dims()));
+      if (shape != x.dims() || number.constant->is_weight) continue;
       SNUG_ASSIGN_OR_RETURN(const bool done, WithNumber(c, op, x, number.constant->scalar(), i == 0));
       if (done) return absl::OkStatus();
     }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -19,6 +20,15 @@ namespace {
 
 using snug::proto::onnx::TensorProto;
 
+// Whole numbers that have fewer bits are cut to them.
+template <class T>
+absl::StatusOr<Tensor> CutTo(const Tensor& t) {
+  const Tensor whole = t.As(Kind::kInt);
+  std::vector<double> values;
+  for (const int64_t n : whole.ints()) values.push_back(static_cast<double>(static_cast<T>(n)));
+  return Tensor::Make(Kind::kInt, whole.dims(), whole.stored(), values);
+}
+
 absl::StatusOr<Tensor> FoldCast(NodeContext& c, const Inputs& in) {
   SNUG_ASSIGN_OR_RETURN(const int64_t to, c.Int("to", 0));
   c.Ignore("saturate");
@@ -31,11 +41,17 @@ absl::StatusOr<Tensor> FoldCast(NodeContext& c, const Inputs& in) {
     case TensorProto::BOOL:
       return in[0]->As(Kind::kBool);
     case TensorProto::INT8:
+      return CutTo<int8_t>(*in[0]);
     case TensorProto::UINT8:
+      return CutTo<uint8_t>(*in[0]);
     case TensorProto::INT16:
+      return CutTo<int16_t>(*in[0]);
     case TensorProto::UINT16:
+      return CutTo<uint16_t>(*in[0]);
     case TensorProto::INT32:
+      return CutTo<int32_t>(*in[0]);
     case TensorProto::UINT32:
+      return CutTo<uint32_t>(*in[0]);
     case TensorProto::INT64:
     case TensorProto::UINT64:
       return in[0]->As(Kind::kInt);

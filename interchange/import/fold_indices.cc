@@ -141,7 +141,9 @@ absl::StatusOr<Tensor> FoldTile(NodeContext& c, const Inputs& in) {
 
 absl::StatusOr<Tensor> FoldTrilu(NodeContext& c, const Inputs& in) {
   SNUG_ASSIGN_OR_RETURN(const int64_t upper, c.Int("upper", 1));
-  const int64_t k = in.size() > 1 && in[1]->stored_count() == 1 ? in[1]->ints().at(0) : 0;
+  const bool says_which = in.size() > 1 && in[1]->stored_count() == 1;
+  if (says_which && in[1]->is_float()) return absl::InvalidArgumentError("input 1 (k): expected a whole number");
+  const int64_t k = says_which ? in[1]->ints()[0] : 0;
   SNUG_ASSIGN_OR_RETURN(const Tensor x, in[0]->Spread());
   if (x.rank() < 2) return absl::InvalidArgumentError("expected matrices");
   const int64_t rows = x.dims()[static_cast<size_t>(x.rank() - 2)], columns = x.dims().back();

@@ -158,7 +158,8 @@ absl::StatusOr<Tensor> FoldReduce(NodeContext& c, const Inputs& in, bool mean, c
   SNUG_ASSIGN_OR_RETURN(const int64_t keep, c.Int("keepdims", 1));
   SNUG_ASSIGN_OR_RETURN(const int64_t noop, c.Int("noop_with_empty_axes", 0));
   SNUG_ASSIGN_OR_RETURN(Tensor t, in[0]->Spread());
-  std::vector<bool> reduced(static_cast<size_t>(t.rank()), !axes_list.has_value() && noop == 0);
+  std::vector<bool> reduced(static_cast<size_t>(t.rank()),
+                            axes_list.value_or(std::vector<int64_t>()).empty() && noop == 0);
   for (const int64_t written : axes_list.value_or(std::vector<int64_t>())) {
     SNUG_ASSIGN_OR_RETURN(const int axis, c.Axis(written, t.rank()));
     reduced[static_cast<size_t>(axis)] = true;

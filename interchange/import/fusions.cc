@@ -156,9 +156,14 @@ absl::StatusOr<bool> LayerNormByMeans(NodeContext& c) {
     if (Is(reader, "Pow") && Near(c.NumberOf(reader->input(1)), 2)) square = reader;
     if (Is(reader, "Mul") && reader->input(0) == centred && reader->input(1) == centred) square = reader;
   }
-  if (square == nullptr || div == nullptr) return false;
+  if (square == nullptr || div == nullptr || c.IsOutput(centred)) return false;
+  for (const NodeProto* reader : c.ReadersOf(centred)) {
+    if (reader != square && reader != div) return false;
+  }
   const NodeProto* variance = c.OnlyReader(square->output(0));
   if (variance == nullptr || variance->op_type() != "ReduceMean") return false;
+  NodeContext of_variance = c.At(*variance);
+  if (!is_mean_of_last(of_variance)) return false;
   const NodeProto* sum = c.OnlyReader(variance->output(0));
   if (!Is(sum, "Add")) return false;
   const std::optional<double> epsilon = c.NumberOf(Other(*sum, variance->output(0)));

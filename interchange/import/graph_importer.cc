@@ -78,7 +78,7 @@ GraphImporter::GraphImporter(const Model& model, const ImportModelOptions& optio
 
 // A batch that the file leaves open is gone through as a number by which nothing in the file can be divided, so that it
 // is found again in every shape that is computed.
-void GraphImporter::ChooseBatch() {
+void GraphImporter::ChooseBatch(int trial) {
   std::set<int64_t> numbers;
   for (const auto& [name, tensor] : model_.initializers) numbers.insert(tensor.dims().begin(), tensor.dims().end());
   for (const ValueInfoProto& input : model_.proto->graph().input()) {
@@ -86,7 +86,9 @@ void GraphImporter::ChooseBatch() {
   }
   for (const int64_t prime : {101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163}) {
     batch_ = prime;
-    if (std::none_of(numbers.begin(), numbers.end(), [=](int64_t n) { return n > 0 && n % prime == 0; })) return;
+    const bool divides =
+        std::any_of(numbers.begin(), numbers.end(), [=](int64_t n) { return n > 0 && n % prime == 0; });
+    if (!divides && trial-- == 0) return;
   }
 }
 
@@ -115,7 +117,10 @@ absl::Status GraphImporter::AddInput(const ValueInfoProto& input) {
       }
       if (dim <= 0 && i > 0) dim = said;
     }
-    if (dim <= 0 && i == 0) dim = batch_;
+    if (dim <= 0 && i == 0) {
+      dim = batch_;
+      leaves_batch_open_ = true;
+    }
     if (dim <= 0) {
       return absl::InvalidArgumentError(absl::StrCat("axis ", i, " is as long as is decided when the model is run (\"",
                                                      shape.dim(i).dim_param(), "\"): say --shape=", input.name(),
@@ -274,8 +279,8 @@ absl::Status GraphImporter::AddLoss() {
   return absl::OkStatus();
 }
 
-void GraphImporter::Run() {
-  ChooseBatch();
+void GraphImporter::Run(int trial) {
+  ChooseBatch(trial);
   AddInputs();
   for (const NodeProto& node : model_.proto->graph().node()) Visit(node);
   AddOutputs();

@@ -21,8 +21,10 @@ class GraphImporter {
  public:
   GraphImporter(const Model& model, const ImportModelOptions& options);
 
-  // Goes through inputs, nodes and outputs.
-  void Run();
+  // Goes through inputs, nodes and outputs. Another `trial` goes through with another number of samples where the file
+  // leaves that open.
+  void Run(int trial = 0);
+  bool leaves_batch_open() const { return leaves_batch_open_; }
   const std::vector<std::string>& problems() const { return problems_; }
   NetworkBuilder& builder() { return builder_; }
   ImportedModel Take();
@@ -32,7 +34,7 @@ class GraphImporter {
 
   void AddInputs();
   absl::Status AddInput(const proto::onnx::ValueInfoProto& input);
-  void ChooseBatch();
+  void ChooseBatch(int trial);
   void Visit(const proto::onnx::NodeProto& node);
   absl::Status Map(NodeContext& context);
   absl::Status CheckInputs(const proto::onnx::NodeProto& node, bool* failed);
@@ -48,6 +50,7 @@ class GraphImporter {
   NetworkBuilder builder_;
   ImportedModel result_;
   int64_t batch_ = 0;  // of inputs that leave it open: a number that nothing else is
+  bool leaves_batch_open_ = false;
   std::unordered_map<std::string, Value> values_;
   std::unordered_map<std::string, std::vector<const proto::onnx::NodeProto*>> readers_;
   std::unordered_map<std::string, const proto::onnx::NodeProto*> producers_;

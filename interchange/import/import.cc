@@ -1,5 +1,6 @@
 #include "interchange/import/import.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include <utility>
@@ -17,6 +18,39 @@
 
 namespace snug::core::onnx {
 namespace {
+
+// Whether nodes ask for sizes, of which the number of samples may be one.
+bool AsksForSizes(const Model& model) {
+  return absl::c_any_of(model.proto->graph().node(), [](const proto::onnx::NodeProto& node) {
+    return node.op_type() == "Shape" || node.op_type() == "Size";
+  });
+}
+
+// Where a file leaves the number of samples open and computes with it, another number must give the same network.
+absl::Status CheckIsOfAnyBatch(const ImportedModel& imported, const Model& model, const ImportModelOptions& options) {
+  GraphImporter importer(model, options);
+  importer.Run(/*trial=*/1);
+  const auto depends = [](absl::string_view what, absl::string_view name) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " \"", name,
+                                                   "\": its numbers depend on how many samples there "
+                                                   "are, which the file leaves open, and a network has any number"));
+  };
+  if (!importer.problems().empty()) return absl::InvalidArgumentError(importer.problems()[0]);
+  const ImportedModel other = importer.Take();
+  const auto& layers = imported.network->layer();
+  for (int i = 0; i < layers.size(); ++i) {
+    const bool same =
+        i < other.network->layer_size() && layers[i].SerializeAsString() == other.network->layer(i).SerializeAsString();
+    if (!same) return depends("layer", layers[i].name());
+  }
+  for (const auto& [name, tensor] : imported.weights) {
+    const auto found = other.weights.find(name);
+    const bool same = found != other.weights.end() && found->second.dims() == tensor.dims() &&
+                      found->second.floats() == tensor.floats();
+    if (!same) return depends("parameter", name);
+  }
+  return absl::OkStatus();
+}
 
 // What was made is what will be loaded: it is written, loaded and imported, for another number of samples than the one
 // that it was made with, and asks for no other parameters than there are.
@@ -55,6 +89,9 @@ absl::StatusOr<ImportedModel> ImportModel(const Model& model, const ImportModelO
     return ListOfProblems(model.file, importer.problems(), "thing cannot be imported", "things cannot be imported");
   }
   ImportedModel imported = importer.Take();
+  if (importer.leaves_batch_open() && AsksForSizes(model)) {
+    SNUG_RETURN_IF_ERROR(Annotate(CheckIsOfAnyBatch(imported, model, options), model.file));
+  }
   SNUG_RETURN_IF_ERROR(Annotate(CheckByLoading(imported), model.file));
   return imported;
 }

@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -29,9 +30,14 @@ absl::Status WrongType(absl::string_view name, absl::string_view expected) {
 }  // namespace
 
 double AsWritten(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.7g", value);
-  return std::strtod(text, nullptr);
+  double read = value;
+  for (int digits = 7; digits <= 9; ++digits) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.*g", digits, value);
+    read = std::strtod(text, nullptr);
+    if (static_cast<float>(read) == static_cast<float>(value)) break;
+  }
+  return read;
 }
 
 const std::string& NodeContext::op() const { return node_.op_type(); }
@@ -171,8 +177,10 @@ const std::vector<const NodeProto*>& NodeContext::ReadersOf(const std::string& v
   return it == importer_.readers_.end() ? Nobody() : it->second;
 }
 
+bool NodeContext::IsOutput(const std::string& value) const { return importer_.graph_outputs_.count(value) > 0; }
+
 const NodeProto* NodeContext::OnlyReader(const std::string& value) const {
-  if (importer_.graph_outputs_.count(value) > 0) return nullptr;
+  if (IsOutput(value)) return nullptr;
   const std::vector<const NodeProto*>& readers = ReadersOf(value);
   return readers.size() == 1 ? readers[0] : nullptr;
 }
@@ -189,7 +197,8 @@ const Value* NodeContext::Lookup(const std::string& value) const {
 
 std::optional<double> NodeContext::NumberOf(const std::string& value) const {
   const auto number = [](const Tensor& t) {
-    return t.stored_count() == 1 ? std::optional<double>(t.scalar()) : std::nullopt;
+    const bool one = std::all_of(t.dims().begin(), t.dims().end(), [](int64_t dim) { return dim == 1; });
+    return one && t.stored_count() == 1 ? std::optional<double>(t.scalar()) : std::nullopt;
   };
   if (const Value* known = Lookup(value); known != nullptr) {
     return known->constant.has_value() ? number(*known->constant) : std::nullopt;

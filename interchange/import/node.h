@@ -67,6 +67,8 @@ class NodeContext {
   const proto::onnx::NodeProto* OnlyReader(const std::string& value) const;
   const proto::onnx::NodeProto* ProducerOf(const std::string& value) const;
   const std::vector<const proto::onnx::NodeProto*>& ReadersOf(const std::string& value) const;
+  bool IsOutput(const std::string& value) const;  // of the graph
+  NodeContext At(const proto::onnx::NodeProto& other) const { return {importer_, other}; }
   const Value* Lookup(const std::string& value) const;  // null: not made yet
   // The one number that a value is, known now or as soon as its node is reached.
   std::optional<double> NumberOf(const std::string& value) const;

@@ -286,7 +286,15 @@ absl::StatusOr<Tensor> ConstantBeside(NetworkBuilder& builder, Value* x, const T
     shape.insert(shape.begin(), static_cast<size_t>(constant.rank() - x->rank()), 1);
     SNUG_ASSIGN_OR_RETURN(*x, Reshaped(builder, *x, shape));
   }
-  stored.insert(stored.begin(), static_cast<size_t>(x->rank()) - stored.size(), 1);
+  const size_t front = static_cast<size_t>(x->rank()) - stored.size();
+  stored.insert(stored.begin(), front, 1);
+  // What is stored once for all along an axis is repeated where x has one element there.
+  for (size_t i = front; i < stored.size(); ++i) {
+    if (stored[i] == 1 && x->shape[i] == 1) stored[i] = constant.dims()[i - front];
+  }
+  const Dims repeated(stored.begin() + static_cast<int64_t>(front), stored.end());
+  SNUG_ASSIGN_OR_RETURN(Tensor t, constant.OnlyStored().BroadcastTo(repeated));
+  SNUG_ASSIGN_OR_RETURN(t, t.Spread());
   // Where the constant has more than x along an axis, x needs an axis there.
   for (size_t i = 0; i < stored.size(); ++i) {
     if (stored[i] == 1 || x->shape[i] != 1) continue;
@@ -308,8 +316,7 @@ absl::StatusOr<Tensor> ConstantBeside(NetworkBuilder& builder, Value* x, const T
     }
     if (x->axes[i].empty() && stored[i] != 1) return absl::InternalError("a constant has an axis that is not there");
   }
-  SNUG_ASSIGN_OR_RETURN(Tensor t, constant.OnlyStored().Reshaped(cut));
-  SNUG_ASSIGN_OR_RETURN(t, t.Spread());
+  SNUG_ASSIGN_OR_RETURN(t, t.Reshaped(cut));
   std::vector<int> sequence = Iota(of.size());
   std::sort(sequence.begin(), sequence.end(),
             [&](int a, int b) { return of[static_cast<size_t>(a)] < of[static_cast<size_t>(b)]; });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "interchange/onnx.pb.h"
@@ -16,6 +17,7 @@ namespace {
 
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pointwise;
@@ -233,6 +235,110 @@ TEST(ImportOnnx, AllThatIsMissingIsListedByNode) {
             "  node \"odd\" (Softmax): attribute temperature is not understood\n"
             "  node \"other\" (com.microsoft.FusedThing): only ops of ONNX's own domain are imported\n"
             "  node \"dangling\" (Relu): reads \"nowhere\", which is not there");
+}
+
+// What a file says and a shorter reading of it would get wrong. The numbers are onnxruntime's.
+TEST(ImportOnnx, WhatLooksAlikeIsReadAsItIs) {
+  struct Case {
+    const char* nodes;
+    std::vector<double> x, expected;
+    int type = 1;
+  };
+  const std::vector<Case> cases = {
+      // A mask of whole numbers, of which any but 0 holds.
+      {R"(node { op_type: "Cast" input: "x" output: "truth" attribute { name: "to" i: 9 } }
+          node { op_type: "Cast" input: "truth" output: "y" attribute { name: "to" i: 1 } })",
+       {5, 0, -3},
+       {1, 0, 1},
+       7},
+      // One number for more elements than x has.
+      {R"(node { op_type: "Constant" output: "size" attribute { name: "value" t { dims: 2 data_type: 7 int64_data: [1, 6] } } }
+          node { op_type: "ConstantOfShape" input: "size" output: "ones"
+                 attribute { name: "value" t { dims: 1 data_type: 1 float_data: 1 } } }
+          node { op_type: "ReduceSum" input: ["x", "axes"] output: "sum" }
+          node { op_type: "Add" input: ["sum", "ones"] output: "y" })",
+       {1, 2, 3},
+       {7, 7, 7, 7, 7, 7}},
+      // All axes, where the list of them is empty.
+      {R"(node { op_type: "ReduceSum" input: ["three", "none"] output: "sum" }
+          node { op_type: "Mul" input: ["x", "sum"] output: "y" })",
+       {1, 2, 3},
+       {60, 120, 180}},
+      // Whole numbers of few bits.
+      {R"(node { op_type: "Cast" input: "wide" output: "narrow" attribute { name: "to" i: 2 } }
+          node { op_type: "Cast" input: "narrow" output: "floats" attribute { name: "to" i: 1 } }
+          node { op_type: "Add" input: ["x", "floats"] output: "y" })",
+       {0, 0, 0},
+       {44, 255, 5}},
+      // A number that takes nine digits.
+      {R"(node { op_type: "Constant" output: "large" attribute { name: "value_float" f: 16777215 } }
+          node { op_type: "Sub" input: ["x", "large"] output: "y" })",
+       {16777215, 16777214, 16777216},
+       {0, -1, 1}},
+      // No window begins in the padding at the end.
+      {R"(node { op_type: "Unsqueeze" input: ["x", "axes"] output: "image" }
+          node { op_type: "MaxPool" input: "image" output: "pooled" attribute { name: "kernel_shape" ints: [2] type: INTS }
+                 attribute { name: "strides" ints: [2] type: INTS } attribute { name: "pads" ints: [0, 2] type: INTS } attribute { name: "ceil_mode" i: 1 } }
+          node { op_type: "Squeeze" input: ["pooled", "axes"] output: "y" })",
+       {1, 3, 2},
+       {3, 2}},
+  };
+  for (const Case& c : cases) {
+    OnnxText model;
+    model.Input("x", {0, 3}, c.type);
+    model.Ints("axes", {1}, {1});
+    model.Ints("none", {0}, {});
+    model.Weight("three", {3}, {10, 20, 30});
+    model.Ints("wide", {3}, {300, -1, 5});
+    model.Nodes(c.nodes);
+    model.Output("y");
+    const absl::StatusOr<ImportedModel> imported = model.Import();
+    ASSERT_TRUE(imported.ok()) << imported.status() << c.nodes;
+    const auto y = Evaluate(*imported, imported->outputs[0].second, 1, {{"x", c.x}});
+    ASSERT_TRUE(y.ok()) << y.status() << c.nodes;
+    EXPECT_THAT(*y, ElementsAreArray(c.expected)) << c.nodes;
+  }
+}
+
+// Its numbers would be those of one number of samples.
+TEST(ImportOnnx, ANetworkDoesNotComputeWithTheNumberOfItsSamples) {
+  OnnxText model;
+  model.Input("x", {0, 3});
+  model.Nodes(R"(node { op_type: "Size" input: "x" output: "size" }
+                 node { op_type: "Cast" input: "size" output: "number" attribute { name: "to" i: 1 } }
+                 node { op_type: "Div" input: ["x", "number"] output: "y" })");
+  model.Output("y");
+  EXPECT_THAT(
+      model.Import().status().message(),
+      HasSubstr("layer \"y\": its numbers depend on how many samples there are, which the file leaves open"));
+}
+
+TEST(ImportOnnx, AFormulaWhosePartsAreReadElsewhereIsNoLayer) {
+  const auto import = [](const char* more, const char* axes, const char* output) {
+    OnnxText model;
+    model.Input("x", {0, 2, 3});
+    model.Weight("w", {3}, {1, 2, 3});
+    model.Weight("b", {3}, {0, 1, 0});
+    model.Nodes(absl::StrCat(
+        R"(node { op_type: "ReduceMean" input: "x" output: "mean" attribute { name: "axes" ints: [-1] type: INTS } }
+           node { op_type: "Sub" input: ["x", "mean"] output: "centred" }
+           node { op_type: "Mul" input: ["centred", "centred"] output: "square" }
+           node { op_type: "ReduceMean" input: "square" output: "variance" attribute { name: "axes" ints: )",
+        axes, R"( type: INTS } }
+           node { op_type: "Constant" output: "epsilon" attribute { name: "value_float" f: 1e-5 } }
+           node { op_type: "Add" input: ["variance", "epsilon"] output: "sum" }
+           node { op_type: "Sqrt" input: "sum" output: "deviation" }
+           node { op_type: "Div" input: ["centred", "deviation"] output: "normal" }
+           node { op_type: "Mul" input: ["normal", "w"] output: "scaled" }
+           node { op_type: "Add" input: ["scaled", "b"] output: "y" })",
+        more));
+    model.Output(output);
+    return TextOf(model.Import());
+  };
+  EXPECT_THAT(import("", "[-1]", "y"), HasSubstr("layer_norm"));
+  EXPECT_THAT(import("", "[1, 2]", "y"), Not(HasSubstr("layer_norm")));
+  EXPECT_THAT(import(R"(node { op_type: "Mul" input: ["centred", "y"] output: "z" })", "[-1]", "z"),
+              Not(HasSubstr("layer_norm")));
 }
 
 TEST(ImportOnnx, SizesThatStayOpenAreAskedFor) {

@@ -89,6 +89,9 @@ absl::StatusOr<ImportedModel> ImportModel(const Model& model, const ImportModelO
     return ListOfProblems(model.file, importer.problems(), "thing cannot be imported", "things cannot be imported");
   }
   ImportedModel imported = importer.Take();
+  if (imported.network->layer_size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(model.file, ": computes nothing: its outputs are its inputs"));
+  }
   if (importer.leaves_batch_open() && AsksForSizes(model)) {
     SNUG_RETURN_IF_ERROR(Annotate(CheckIsOfAnyBatch(imported, model, options), model.file));
   }

@@ -313,6 +313,14 @@ TEST(ImportOnnx, ANetworkDoesNotComputeWithTheNumberOfItsSamples) {
       HasSubstr("layer \"y\": its numbers depend on how many samples there are, which the file leaves open"));
 }
 
+TEST(ImportOnnx, WhatComputesNothingIsSaid) {
+  OnnxText model;
+  model.Input("x", {0, 3});
+  model.Nodes(R"(node { op_type: "Identity" input: "x" output: "y" })");
+  model.Output("y");
+  EXPECT_EQ(model.Import().status().message(), "test.onnx: computes nothing: its outputs are its inputs");
+}
+
 TEST(ImportOnnx, AFormulaWhosePartsAreReadElsewhereIsNoLayer) {
   const auto import = [](const char* more, const char* axes, const char* output) {
     OnnxText model;

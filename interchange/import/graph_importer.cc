@@ -203,7 +203,7 @@ absl::Status GraphImporter::Map(NodeContext& context) {
   return absl::OkStatus();
 }
 
-void GraphImporter::Visit(const NodeProto& node) {
+void GraphImporter::Visit(const NodeProto& node, int number) {
   const auto made = [this](const std::string& output) { return output.empty() || values_.count(output) > 0; };
   if (node.output_size() > 0 && std::all_of(node.output().begin(), node.output().end(), made)) {
     // It was taken in by another node; or the file defines a value twice, which no valid one does.
@@ -221,7 +221,6 @@ void GraphImporter::Visit(const NodeProto& node) {
     status = Map(context);
   }
   if (status.ok()) return;
-  const int number = static_cast<int>(&node - &model_.proto->graph().node(0));
   problems_.push_back(absl::StrCat(NodeText(node, number), ": ", std::string(status.message())));
   Fail(node);
 }
@@ -282,7 +281,7 @@ absl::Status GraphImporter::AddLoss() {
 void GraphImporter::Run(int trial) {
   ChooseBatch(trial);
   AddInputs();
-  for (const NodeProto& node : model_.proto->graph().node()) Visit(node);
+  for (int i = 0; i < model_.proto->graph().node_size(); ++i) Visit(model_.proto->graph().node(i), i);
   AddOutputs();
   if (!problems_.empty() || options_.loss.empty()) return;
   const absl::Status status = AddLoss();

@@ -35,7 +35,7 @@ class GraphImporter {
   void AddInputs();
   absl::Status AddInput(const proto::onnx::ValueInfoProto& input);
   void ChooseBatch(int trial);
-  void Visit(const proto::onnx::NodeProto& node);
+  void Visit(const proto::onnx::NodeProto& node, int number);
   absl::Status Map(NodeContext& context);
   absl::Status CheckInputs(const proto::onnx::NodeProto& node, bool* failed);
   void AddOutputs();

@@ -221,6 +221,10 @@ const proto::onnx::NodeProto* AddedBias(NodeContext& c, int64_t units, std::opti
 absl::Status MatMul(NodeContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("expected two matrices");
   const Value& second = c.input(1);
+  for (int i = 0; i < 2; ++i) {
+    if (!c.input(i).constant.has_value() || c.input(i).rank() <= std::max(2, c.input(1 - i).rank())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, ": its axes would stand before the batch"));
+  }
   if (c.input(0).constant.has_value()) {
     SNUG_ASSIGN_OR_RETURN(const Value x, c.Computed(0));
     SNUG_ASSIGN_OR_RETURN(const Ref y, InOrder(c.builder(), second));

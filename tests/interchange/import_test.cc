@@ -308,9 +308,8 @@ TEST(ImportOnnx, ANetworkDoesNotComputeWithTheNumberOfItsSamples) {
                  node { op_type: "Cast" input: "size" output: "number" attribute { name: "to" i: 1 } }
                  node { op_type: "Div" input: ["x", "number"] output: "y" })");
   model.Output("y");
-  EXPECT_THAT(
-      model.Import().status().message(),
-      HasSubstr("layer \"y\": its numbers depend on how many samples there are, which the file leaves open"));
+  EXPECT_THAT(model.Import().status().message(),
+              HasSubstr("layer \"y\": its numbers depend on how many samples there are, which the file leaves open"));
 }
 
 TEST(ImportOnnx, WhatComputesNothingIsSaid) {
@@ -319,6 +318,19 @@ TEST(ImportOnnx, WhatComputesNothingIsSaid) {
   model.Nodes(R"(node { op_type: "Identity" input: "x" output: "y" })");
   model.Output("y");
   EXPECT_EQ(model.Import().status().message(), "test.onnx: computes nothing: its outputs are its inputs");
+}
+
+TEST(ImportOnnx, NodesWithoutNamesAreCounted) {
+  OnnxText model;
+  model.Input("x", {0, 3});
+  model.Weight("matrices", {2, 3, 3});
+  model.Nodes(R"(node { op_type: "Relu" input: "x" output: "a" }
+                 node { op_type: "Relu" input: "a" output: "b" }
+                 node { op_type: "MatMul" input: ["b", "matrices"] output: "y" })");
+  model.Output("y");
+  EXPECT_EQ(std::string(model.Import().status().message()),
+            "test.onnx: 1 thing cannot be imported:\n  node 2 of \"y\" (MatMul): input 1: its axes would stand before "
+            "the batch");
 }
 
 TEST(ImportOnnx, AFormulaWhosePartsAreReadElsewhereIsNoLayer) {

@@ -190,15 +190,13 @@ absl::Status AdaptiveAveragePool(ExportContext& c) {
 
 absl::Status Upsample(ExportContext& c) {
   const auto& o = c.options<proto::Upsample>();
+  // The size is that of the product, rounded down: where that is not exact, sizes say it.
   std::vector<float> scales;
+  bool exact = true;
   for (int i = 0; i < c.shape(0).rank(); ++i) {
-    const int64_t in = c.shape(0)[i], out = c.out_shape()[i];
-    float scale = static_cast<float>(static_cast<double>(out) / static_cast<double>(in));
-    // The size is that of the product, rounded down.
-    while (std::floor(scale * static_cast<float>(in)) < static_cast<float>(out)) {
-      scale = std::nextafter(scale, std::numeric_limits<float>::infinity());
-    }
-    scales.push_back(scale);
+    const auto in = static_cast<double>(c.shape(0)[i]), out = static_cast<double>(c.out_shape()[i]);
+    scales.push_back(static_cast<float>(out / in));
+    exact = exact && static_cast<double>(scales.back()) * in == out;
   }
   Attributes attributes = {{"mode", std::string("nearest")},
                            {"coordinate_transformation_mode", std::string("asymmetric")},
@@ -207,8 +205,13 @@ absl::Status Upsample(ExportContext& c) {
     attributes = {{"mode", std::string("linear")},
                   {"coordinate_transformation_mode", std::string(o.align_corners() ? "align_corners" : "half_pixel")}};
   }
-  const auto count = static_cast<int64_t>(scales.size());
-  return c.Finish("Resize", {c.in(0), "", c.writer().Floats({count}, scales)}, attributes);
+  if (exact) {
+    const auto count = static_cast<int64_t>(scales.size());
+    return c.Finish("Resize", {c.in(0), "", c.writer().Floats({count}, scales)}, attributes);
+  }
+  const absl::Span<const int64_t> dims = c.out_shape().dims();
+  SNUG_ASSIGN_OR_RETURN(const std::string sizes, c.SizesThere({dims.begin(), dims.end()}));
+  return c.Finish("Resize", {c.in(0), "", "", sizes}, attributes);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Normalisation, and softmax.
+#include <absl/strings/str_cat.h>
+
 #include <utility>
 
 #include "engine/base/status.h"
@@ -63,6 +65,9 @@ absl::Status RmsNorm(ExportContext& c) {
 
 absl::Status LocalResponseNorm(ExportContext& c) {
   const auto& o = c.options<proto::LocalResponseNorm>();
+  if (o.size() % 2 == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("is of ", o.size(), " channels, and LRN of an odd number"));
+  }
   return c.Finish("LRN", {c.in(0)}, {{"size", o.size()}, {"alpha", o.alpha()}, {"beta", o.beta()}, {"bias", o.k()}});
 }
 

@@ -136,6 +136,7 @@ absl::Status LayerNormalization(NodeContext& c) {
 absl::Status Lrn(NodeContext& c) {
   SNUG_ASSIGN_OR_RETURN(const Ref x, ChannelInput(c));
   SNUG_ASSIGN_OR_RETURN(const int64_t size, c.Int("size", 0));
+  if (size % 2 == 0) return absl::InvalidArgumentError("attribute size: expected an odd number of channels");
   SNUG_ASSIGN_OR_RETURN(const double alpha, c.Float("alpha", 1e-4));
   SNUG_ASSIGN_OR_RETURN(const double beta, c.Float("beta", 0.75));
   SNUG_ASSIGN_OR_RETURN(const double bias, c.Float("bias", 1));

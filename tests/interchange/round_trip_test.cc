@@ -98,14 +98,16 @@ TEST(ExportOnnx, WhatCannotBeExpressedIsListedByNode) {
     layer { name: "pool" input: "x" adaptive_max_pool { size: 3 } }
     layer { name: "loss" input: "x" input: "x" mean_squared_error {} }
     layer { name: "padded" input: "y" pad { axis: 1 before: 1 after: 0 } }
+    layer { name: "even" input: "x" local_response_norm { size: 2 } }
   )",
-                                       {.fetch = {"pool", "loss", "padded"}, .file = "net.pbtxt"})
+                                       {.fetch = {"pool", "loss", "padded", "even"}, .file = "net.pbtxt"})
                                   .status();
   EXPECT_EQ(status.message(),
-            "net.pbtxt: 3 things cannot be expressed in ONNX:\n"
+            "net.pbtxt: 4 things cannot be expressed in ONNX:\n"
             "  node \"pool\" (adaptive_max_pool): has windows of several sizes, from [7, 7] to [3, 3]\n"
             "  node \"loss\" (mean_squared_error): this op is not exported\n"
-            "  node \"padded\" (pad): pads integers");
+            "  node \"padded\" (pad): pads integers\n"
+            "  node \"even\" (local_response_norm): is of 2 channels, and LRN of an odd number");
 }
 
 TEST(ExportOnnx, TheScoresThatALossReadsAreTheOutputs) {

@@ -1,11 +1,15 @@
 // Ops that work element by element. What lies how does not matter to them, so they keep the view of what they read.
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "interchange/import/node.h"
@@ -249,6 +253,15 @@ void SetBinary(BinaryOp op, proto::Layer* layer) {
 }
 
 // With one number, what is shorter than a constant and an op that reads it. False: there is nothing shorter.
+// Whether what is rounded next could fall on the other side of a whole number for the last bit.
+bool IsRounded(NodeContext& c) {
+  constexpr absl::string_view kRounding[] = {"Floor", "Ceil", "Round", "Cast", "Mod"};
+  const std::vector<const snug::proto::onnx::NodeProto*>& readers = c.ReadersOf(c.node().output(0));
+  return std::any_of(readers.begin(), readers.end(), [&](const snug::proto::onnx::NodeProto* reader) {
+    return std::find(std::begin(kRounding), std::end(kRounding), reader->op_type()) != std::end(kRounding);
+  });
+}
+
 absl::StatusOr<bool> WithNumber(NodeContext& c, BinaryOp op, const Value& x, double number, bool number_first) {
   if (!IsFloating(x.ref.dtype)) return false;
   number = AsWritten(number);
@@ -259,7 +272,7 @@ absl::StatusOr<bool> WithNumber(NodeContext& c, BinaryOp op, const Value& x, dou
     status = Scaled(c, x, sign, op == BinaryOp::kSub && !number_first ? -number : number);
   } else if (op == BinaryOp::kMul) {
     status = Scaled(c, x, number, 0);
-  } else if (op == BinaryOp::kDiv && !number_first && number != 0) {
+  } else if (op == BinaryOp::kDiv && !number_first && number != 0 && !IsRounded(c)) {
     status = Scaled(c, x, 1 / number, 0);
   } else if (op == BinaryOp::kPow && !number_first && (number == 2 || number == 0.5)) {
     proto::Layer layer;
@@ -305,6 +318,24 @@ absl::StatusOr<Value> Combine(NodeContext& c, BinaryOp op, const Value& a, const
   return Fitted(std::move(x), std::move(y), shape);
 }
 
+// All inputs. Where they are more than two, their sequence does not matter: constants come last, beside what is
+// computed.
+absl::StatusOr<Value> CombineAll(NodeContext& c, BinaryOp op) {
+  std::vector<int> sequence(static_cast<size_t>(c.num_inputs()));
+  std::iota(sequence.begin(), sequence.end(), 0);
+  if (sequence.size() > 2) {
+    std::stable_partition(sequence.begin(), sequence.end(), [&](int i) { return !c.input(i).constant.has_value(); });
+  }
+  if (std::all_of(sequence.begin(), sequence.end(), [&](int i) { return c.input(i).constant.has_value(); })) {
+    return absl::InvalidArgumentError("is of constants alone");
+  }
+  Value y = c.input(sequence[0]);
+  for (size_t i = 1; i < sequence.size(); ++i) {
+    SNUG_ASSIGN_OR_RETURN(y, Combine(c, op, y, c.input(sequence[i])));
+  }
+  return y;
+}
+
 template <BinaryOp op>
 absl::Status Binary(NodeContext& c) {
   const bool any_number = op == BinaryOp::kMin || op == BinaryOp::kMax || c.op() == "Sum";
@@ -325,20 +356,16 @@ absl::Status Binary(NodeContext& c) {
       if (done) return absl::OkStatus();
     }
   }
-  Value y = c.input(0);
-  for (int i = 1; i < c.num_inputs(); ++i) {
-    SNUG_ASSIGN_OR_RETURN(y, Combine(c, op, y, c.input(i)));
-  }
+  SNUG_ASSIGN_OR_RETURN(Value y, CombineAll(c, op));
   c.Set(0, std::move(y));
   return absl::OkStatus();
 }
 
 absl::Status Mean(NodeContext& c) {
-  Value y = c.input(0);
-  for (int i = 1; i < c.num_inputs(); ++i) {
+  for (int i = 0; i < c.num_inputs(); ++i) {
     if (!c.has(i)) return absl::InvalidArgumentError(absl::StrCat("input ", i, " is absent"));
-    SNUG_ASSIGN_OR_RETURN(y, Combine(c, BinaryOp::kAdd, y, c.input(i)));
   }
+  SNUG_ASSIGN_OR_RETURN(const Value y, CombineAll(c, BinaryOp::kAdd));
   return Scaled(c, y, 1. / c.num_inputs(), 0);
 }
 

@@ -275,6 +275,17 @@ TEST(ImportOnnx, WhatLooksAlikeIsReadAsItIs) {
           node { op_type: "Sub" input: ["x", "large"] output: "y" })",
        {16777215, 16777214, 16777216},
        {0, -1, 1}},
+      // A quotient that is whole, and rounded down.
+      {R"(node { op_type: "Constant" output: "bucket" attribute { name: "value_float" f: 41 } }
+          node { op_type: "Div" input: ["x", "bucket"] output: "quotient" }
+          node { op_type: "Floor" input: "quotient" output: "y" })",
+       {41, 82, 83},
+       {1, 2, 2}},
+      // Constants before what is computed.
+      {R"(node { op_type: "Sum" input: ["three", "three", "x"] output: "sum" }
+          node { op_type: "Mean" input: ["three", "three", "sum", "sum"] output: "y" })",
+       {1, 2, 3},
+       {15.5, 31, 46.5}},
       // No window begins in the padding at the end.
       {R"(node { op_type: "Unsqueeze" input: ["x", "axes"] output: "image" }
           node { op_type: "MaxPool" input: "image" output: "pooled" attribute { name: "kernel_shape" ints: [2] type: INTS }

@@ -96,8 +96,10 @@ absl::Status PRelu(NodeContext& c) {
   SNUG_ASSIGN_OR_RETURN(const Ref ref, InOrder(c.builder(), x));
   const int64_t count = slope->stored_count();
   // One for each channel has a number along axis 1 of x, and only there.
-  const bool of_channels = ref.dims.size() >= 2 && count == ref.dims[1] &&
-                           slope->rank() == static_cast<int>(ref.dims.size()) - 1 && slope->stored()[0] == count;
+  const int axis = slope->rank() - static_cast<int>(ref.dims.size()) + 1;
+  const bool of_channels = ref.dims.size() >= 2 && count == ref.dims[1] && (axis == 0 || axis == 1) &&
+                           slope->dims()[static_cast<size_t>(axis)] == count &&
+                           CountElements(slope->dims()).value_or(0) == count;
   if (count != 1 && !of_channels) {
     return absl::InvalidArgumentError(
         absl::StrCat("slope: expected one number, or one for each channel, found ", DimsText(slope->dims())));

@@ -1,5 +1,6 @@
 #include "interchange/import/network_builder.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -84,11 +85,20 @@ std::string CleanName(absl::string_view name) {
 NetworkBuilder::NetworkBuilder() : network_(std::make_unique<proto::Network>()) {}
 NetworkBuilder::~NetworkBuilder() = default;
 
-std::string NetworkBuilder::Unique(const std::string& wanted) {
+std::string NetworkBuilder::Unique(const std::string& wanted, const Weights& weights) {
   std::string base = CleanName(wanted);
   if (base.empty()) base = "layer";
   std::string name = base;
-  for (int k = 1; !taken_.insert(name).second; ++k) name = absl::StrCat(base, "_", k);
+  const auto names = [&] {
+    std::vector<std::string> all = {name};
+    for (const auto& [parameter, content] : weights) {
+      if (!parameter.empty()) all.push_back(absl::StrCat(name, ".", parameter));
+    }
+    return all;
+  };
+  const auto is_taken = [&](const std::string& one) { return taken_.count(one) > 0; };
+  for (int k = 1; absl::c_any_of(names(), is_taken); ++k) name = absl::StrCat(base, "_", k);
+  for (std::string& one : names()) taken_.insert(std::move(one));
   return name;
 }
 
@@ -119,7 +129,7 @@ absl::StatusOr<std::vector<Ref>> NetworkBuilder::Add(const std::string& wanted, 
       Import(Alone(layer, inputs, outputs), SourceMap("onnx"), OpRegistry::Builtin(), {.batch = 1, .training = false});
   if (!imported.ok()) return absl::InvalidArgumentError(WithoutPlace(imported.status().message()));
   const Graph& graph = imported->graph;
-  layer.set_name(Unique(wanted));
+  layer.set_name(Unique(wanted, weights));
   for (const Ref& input : inputs) layer.add_input(input.name);
   for (const Variable& variable : graph.variables()) {
     if (variable.role != VariableRole::kParameter && variable.role != VariableRole::kStatistic) continue;

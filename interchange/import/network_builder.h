@@ -58,7 +58,8 @@ class NetworkBuilder {
   bool IsTaken(const std::string& name) const { return taken_.count(name) > 0; }
 
  private:
-  std::string Unique(const std::string& wanted);
+  // A name that nothing has, nor its parameters under it.
+  std::string Unique(const std::string& wanted, const Weights& weights = {});
   const std::string* Owner(const Tensor& weight) const;  // the parameter that it can be tied to
 
   std::unique_ptr<proto::Network> network_;

@@ -323,6 +323,30 @@ TEST(ImportOnnx, ANetworkDoesNotComputeWithTheNumberOfItsSamples) {
               HasSubstr("layer \"y\": its numbers depend on how many samples there are, which the file leaves open"));
 }
 
+TEST(ImportOnnx, AWeightMayBeReadAsItIsToo) {
+  for (const bool first : {false, true}) {
+    OnnxText model;
+    model.Input("x", {0, 2, 2});
+    model.Weight("p.weight", {2, 2}, {1, 2, 3, 4});
+    model.Weight("slope", {1, 2, 1}, {0.5, 0.25});
+    model.Nodes(first ? R"(node { op_type: "Add" input: ["x", "p.weight"] output: "a" }
+                           node { op_type: "MatMul" input: ["a", "p.weight"] output: "b" })"
+                      : R"(node { op_type: "MatMul" input: ["x", "p.weight"] output: "a" }
+                           node { op_type: "Add" input: ["a", "p.weight"] output: "b" })");
+    model.Nodes(R"(node { op_type: "PRelu" input: ["b", "slope"] output: "y" })");
+    model.Output("y");
+    const absl::StatusOr<ImportedModel> imported = model.Import();
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    const auto y = Evaluate(*imported, imported->outputs[0].second, 1, {{"x", {-1, 0, 0, -2}}});
+    ASSERT_TRUE(y.ok()) << y.status();
+    if (first) {
+      EXPECT_THAT(*y, ElementsAre(6, 8, 9, 14));
+    } else {
+      EXPECT_THAT(*y, ElementsAre(0, 0, -0.75, -1));
+    }
+  }
+}
+
 TEST(ImportOnnx, WhatComputesNothingIsSaid) {
   OnnxText model;
   model.Input("x", {0, 3});

@@ -210,10 +210,7 @@ absl::StatusOr<int> Train(LoadedNetwork& loaded, const TrainingOptions& given, T
   SayWhatVaries(compiled);
   std::fputs(InVainText(compiled).c_str(), stderr);
   std::fputs(UnreadParametersText(compiled).c_str(), stderr);
-  if (!f.resume) {
-    SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));
-    SNUG_RETURN_IF_ERROR(f.training.Initialise(trainer->session(), out));
-  }
+  if (!f.resume) SNUG_RETURN_IF_ERROR(f.training.Initialise(trainer->session(), out));
   checkpoint::PosixFileSystem files;
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output.path()));
   SNUG_RETURN_IF_ERROR(checkpoints.TakeDirectory());
